@@ -1,32 +1,32 @@
-//! The agents, skills and commands of a folder, as commands find them.
+//! Agents, skills and slash commands of a folder.
 
 use std::path::{Path, PathBuf};
 
 use agent::ServerPaths;
 use agent::definition::{DefinitionFolders, DefinitionState, Definitions, Trust};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::{paths, settings};
 
-/// Everything that is described for agents here.
-pub(crate) struct Described {
-    /// What was found.
+/// Definitions of a folder and of the user.
+pub(crate) struct FolderDefinitions {
+    /// The definitions.
     pub(crate) all: Definitions,
-    /// The folder, without links in its path.
+    /// The folder, with links resolved.
     pub(crate) project: PathBuf,
-    /// What the user has accepted.
+    /// Files that the user has accepted.
     pub(crate) trust: Trust,
 }
 
-impl Described {
-    /// What is described in that folder, and by the user.
+impl FolderDefinitions {
+    /// Loads the definitions.
     pub(crate) fn load(folder: &Path) -> anyhow::Result<Self> {
         let project = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        let user = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+        let user = paths::config_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
         let trust = Trust::read(&settings::trust_path()?).map_err(settings::trust_failure)?;
         let mut tools: Vec<String> =
             agent::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
-        // Settings that cannot be read name no servers, and are told of where they matter.
+        // Unreadable settings name no servers. Commands that need the settings report the error.
         if let Ok(settings) = settings::check_settings(&project) {
             tools.extend(settings.mcp.iter().map(|server| format!("{}_*", server.name)));
         }
@@ -34,23 +34,23 @@ impl Described {
         Ok(Self { all, project, trust })
     }
 
-    /// A path as it is typed here.
-    pub(crate) fn typed(&self, path: &Path) -> String {
+    /// Returns a path relative to the folder.
+    pub(crate) fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.project).unwrap_or(path).display().to_string()
     }
 
-    /// The command that accepts a file.
-    pub(crate) fn accept(&self, path: &Path) -> String {
-        format!("offshoot agents accept {}", paths::word(&self.typed(path)))
+    /// Returns the command that accepts a file.
+    pub(crate) fn accept_command(&self, path: &Path) -> String {
+        format!("offshoot agents accept {}", paths::shell_word(&self.relative(path)))
     }
 
-    /// How many files wait for the user's word.
-    pub(crate) fn waiting(&self) -> usize {
+    /// Counts the files that are not accepted.
+    pub(crate) fn unaccepted(&self) -> usize {
         self.all.files.iter().filter(|file| file.state == DefinitionState::NotAccepted).count()
     }
 }
 
-/// Where the servers of a run in that folder stand.
+/// Returns the folders and the accepted files that the tool servers of a run need.
 pub(crate) fn server_paths(workspace: &Path) -> anyhow::Result<ServerPaths> {
     Ok(ServerPaths {
         workspace: workspace.to_owned(),

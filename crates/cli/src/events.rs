@@ -1,7 +1,7 @@
-//! The lines of `run --json` as they were printed, kept for a reader that lost its pipe.
+//! Keeps the lines of `run --json`, for a reader that lost its pipe.
 //!
-//! One file for each tree of runs, below the data folder. A line is in it before it is printed, so whoever has seen a
-//! number finds what comes behind it. It is no journal: nothing waits for the disk, and nobody reads it to go on.
+//! Each run tree has one file in the data folder. A line is written there before it is printed, so a reader that has seen
+//! a number finds all later lines. The file is not a journal: nothing waits for the disk, and no run resumes from it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -13,17 +13,17 @@ use session::RunId;
 
 use crate::paths;
 
-/// How much of a file's end is looked at to find its last number; one line may be longer, and is then read whole.
+/// Number of bytes that are read from the end to find the last number. A longer last line is read whole.
 const TAIL: u64 = 64 << 10;
 
-/// The file of one tree, while its lines are written.
-pub(crate) struct Log {
+/// The event file of one run tree, open for writing.
+pub(crate) struct EventLog {
     file: File,
     next: u64,
 }
 
-impl Log {
-    /// Opens the file of a tree, or makes it; the numbers go on behind the last line that is whole.
+impl EventLog {
+    /// Opens or creates the file of a tree. Numbers continue after the last complete line.
     pub(crate) fn open(root: &RunId) -> io::Result<Self> {
         let path = path(root)?;
         if let Some(folder) = path.parent() {
@@ -31,25 +31,26 @@ impl Log {
         }
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
         let (whole, last) = last_line(&mut file)?;
-        // What was being written when its process was killed was never printed.
+        // An incomplete line was never printed.
         file.set_len(whole)?;
         let seq = serde_json::from_slice::<Value>(&last).ok().and_then(|line| line["seq"].as_u64());
         Ok(Self { file, next: seq.unwrap_or_default() + 1 })
     }
 
-    /// The number of the next line.
+    /// Returns the number of the next line.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
+    /// Appends a line.
     pub(crate) fn append(&mut self, line: &str) -> io::Result<()> {
         self.next += 1;
         self.file.write_all(format!("{line}\n").as_bytes())
     }
 }
 
-/// The whole lines of a tree behind a number, as they were printed: all of them, or those of one run and of those below
-/// it. Nothing where none were ever kept.
+/// Reads the complete lines of a tree after a number, either all or those of one run and its descendants. Returns `None`
+/// if no lines were ever kept.
 pub(crate) fn read(root: &RunId, of: &RunId, after: u64) -> io::Result<Option<String>> {
     let text = match fs::read_to_string(path(root)?) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -68,26 +69,26 @@ pub(crate) fn read(root: &RunId, of: &RunId, after: u64) -> io::Result<Option<St
 
 fn path(root: &RunId) -> io::Result<PathBuf> {
     // An id may come from the environment.
-    let harmless = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if root.as_str().is_empty() || !root.as_str().chars().all(harmless) {
-        return Err(io::Error::other(format!("`{root}` is no name for a file")));
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if root.as_str().is_empty() || !root.as_str().chars().all(is_allowed) {
+        return Err(io::Error::other(format!("`{root}` is not a valid file name")));
     }
     let data = paths::data_dir().map_err(io::Error::other)?;
     Ok(data.join("events").join(format!("{root}.jsonl")))
 }
 
-/// How long the file is up to its last whole line, and that line.
+/// Returns the length of the file up to its last complete line, and that line.
 fn last_line(file: &mut File) -> io::Result<(u64, Vec<u8>)> {
     let length = file.metadata()?.len();
     let mut tail = Vec::new();
-    for looked_at in [TAIL.min(length), length] {
+    for length_read in [TAIL.min(length), length] {
         tail.clear();
-        file.seek(SeekFrom::Start(length - looked_at))?;
-        io::Read::by_ref(file).take(looked_at).read_to_end(&mut tail)?;
+        file.seek(SeekFrom::Start(length - length_read))?;
+        io::Read::by_ref(file).take(length_read).read_to_end(&mut tail)?;
         let Some(end) = tail.iter().rposition(|byte| *byte == b'\n') else { continue };
         let begins = tail[..end].iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
-        if let Some(begins) = begins.or((looked_at == length).then_some(0)) {
-            return Ok((length - looked_at + end as u64 + 1, tail[begins..end].to_vec()));
+        if let Some(begins) = begins.or((length_read == length).then_some(0)) {
+            return Ok((length - length_read + end as u64 + 1, tail[begins..end].to_vec()));
         }
     }
     Ok((0, Vec::new()))
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_broke_off_does_not_count() {
+    fn an_incomplete_line_is_ignored() {
         let last = |text: &str| {
             let (whole, line) = last_line(&mut file(text)).expect("read");
             (whole, String::from_utf8(line).expect("text"))

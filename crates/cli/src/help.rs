@@ -1,12 +1,14 @@
-//! The first page that somebody reads: commands in the order in which people need them, and four ways to begin.
+//! The first help page: commands in the order in which people need them, and first steps.
 
 use std::ffi::OsString;
 
-use clap::{Command, CommandFactory as _};
+use clap::error::{ContextKind, ContextValue};
+use clap::{ColorChoice, Command, CommandFactory as _, ValueEnum as _};
 
-use crate::Arguments;
+use crate::Cli;
+use crate::terminal::ColorMode;
 
-/// Which commands stand together, the first ones first. One that is missing here stands below the others.
+/// Groups of commands, in order. Commands that are missing here are listed last.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Begin", &["demo", "init", "doctor", "completions", "man"]),
     ("Record any harness", &["capture", "proxy", "import", "check", "normalize"]),
@@ -19,22 +21,27 @@ const FIRST_STEPS: &str = "\
 See all of it, in seconds and without a key:
   offshoot demo
 Record Claude Code, as you use it or on a scenario without a key:
-  offshoot proxy --upstream https://api.anthropic.com --out rec -- claude
+  offshoot record --upstream https://api.anthropic.com --out rec -- claude
   offshoot capture claude-code --scenario async-subagents
 Compare two recordings:
   offshoot verify rec-before rec-after --level E3
-Run an agent here, and go on after it was killed:
+Run an agent here, and resume it after it was killed:
   offshoot run 'What does this project do?'
   offshoot run --resume RUN
 
 `offshoot COMMAND --help` has examples of each command.";
 
-/// How wide help is on a wide terminal, too.
+/// Maximum width of help, also on a wide terminal.
 const WIDTH: usize = 80;
 
-/// The whole command line.
-pub(crate) fn command() -> Command {
-    let command = Arguments::command().max_term_width(WIDTH);
+/// Returns the definition of the whole command line.
+pub(crate) fn command(color: ColorMode) -> Command {
+    let color = match color {
+        ColorMode::Auto => ColorChoice::Auto,
+        ColorMode::Always => ColorChoice::Always,
+        ColorMode::Never => ColorChoice::Never,
+    };
+    let command = Cli::command().max_term_width(WIDTH).color(color);
     let groups = groups(&command);
     command
         .help_template(format!(
@@ -43,32 +50,57 @@ pub(crate) fn command() -> Command {
         .after_help(FIRST_STEPS)
 }
 
-/// What is wrong with the words of a command line, and where its command is explained.
-pub(crate) fn misused(error: &clap::Error, words: &[OsString]) -> String {
-    /// clap's own last line, which does not say whose help it means.
+/// Finds `--color` before the arguments are parsed. A value that is not valid is reported later.
+pub(crate) fn color_mode(words: &[OsString]) -> ColorMode {
+    let words = words.iter().map_while(|word| word.to_str().filter(|word| *word != "--"));
+    let words: Vec<&str> = words.collect();
+    let separate = words.windows(2).find(|pair| pair[0] == "--color").map(|pair| pair[1]);
+    let value = words.iter().find_map(|word| word.strip_prefix("--color=")).or(separate);
+    value.and_then(|value| ColorMode::from_str(value, false).ok()).unwrap_or_default()
+}
+
+/// Prints a usage error and a hint.
+pub(crate) fn print_usage_error(error: &clap::Error, words: &[OsString]) {
+    let (text, command) = usage_error(error, words);
+    error!("{}", text.strip_prefix("error: ").unwrap_or(&text));
+    status!("");
+    hint!("{command}");
+}
+
+/// Returns the text of a usage error, and the command that explains the right usage.
+fn usage_error(error: &clap::Error, words: &[OsString]) -> (String, String) {
+    /// clap's last line, which does not name the command.
     const LAST_LINE: &str = "For more information";
-    let told = error.render().to_string();
-    let told = told.split(LAST_LINE).next().unwrap_or_default().trim_end();
+    let text = error.render().to_string();
+    let text = text.split(LAST_LINE).next().unwrap_or_default().trim_end();
     let mut path = vec!["offshoot"];
-    let mut command = command();
+    let mut command = command(ColorMode::Never);
     for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
-        let Some(below) = command.find_subcommand(word).cloned() else { break };
+        let Some(subcommand) = command.find_subcommand(word).cloned() else { break };
         path.push(word);
-        command = below;
+        command = subcommand;
     }
-    let told: Vec<String> = told.split('\n').map(report::visible).collect();
-    format!("{}\n\nhint: {} --help", told.join("\n"), path.join(" "))
+    let path = path.join(" ");
+    let command = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(similar)) if !similar.is_empty() => {
+            format!("{path} {} --help", similar[0])
+        }
+        _ => format!("{path} --help"),
+    };
+    (text.to_owned(), command)
 }
 
 fn groups(command: &Command) -> String {
     let line = |command: &Command| {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        format!("  {:<12} {about}\n", command.get_name())
+        let aliases = command.get_visible_aliases().map(|alias| format!(", {alias}"));
+        let name = command.get_name().to_owned() + &aliases.collect::<String>();
+        format!("  {name:<14} {about}\n")
     };
     let mut text = String::new();
     for (title, names) in GROUPS {
-        let found = names.iter().filter_map(|name| command.find_subcommand(name));
-        text += &format!("{title}:\n{}\n", found.map(line).collect::<String>());
+        let commands = names.iter().filter_map(|name| command.find_subcommand(name));
+        text += &format!("{title}:\n{}\n", commands.map(line).collect::<String>());
     }
     let others = command.get_subcommands().filter(|command| group_of(command.get_name()).is_none());
     match others.map(line).collect::<String>() {
@@ -85,14 +117,18 @@ fn group_of(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Every command, with the words that lead to it.
-    fn all() -> Vec<(Vec<String>, Command)> {
-        fn walk(path: &[String], command: &Command, all: &mut Vec<(Vec<String>, Command)>) {
+    fn command() -> Command {
+        super::command(ColorMode::Never)
+    }
+
+    /// Returns every command, with the words that lead to it.
+    fn every_command() -> Vec<(Vec<String>, Command)> {
+        fn walk(path: &[String], command: &Command, commands: &mut Vec<(Vec<String>, Command)>) {
             let path = [path, &[command.get_name().to_owned()]].concat();
-            all.push((path.clone(), command.clone()));
-            // `help` is clap's own, and says what the others say.
-            let below = command.get_subcommands().filter(|below| below.get_name() != "help");
-            below.for_each(|below| walk(&path, below, all));
+            commands.push((path.clone(), command.clone()));
+            // `help` is clap's own and repeats the others.
+            let subcommands = command.get_subcommands().filter(|below| below.get_name() != "help");
+            subcommands.for_each(|below| walk(&path, below, commands));
         }
         let mut command = command();
         command.build();
@@ -101,23 +137,26 @@ mod tests {
         commands
     }
 
-    /// The command lines among a help's examples, joined where they go on.
+    /// Returns the command lines among the examples of a help page, with continued lines joined.
     fn examples(help: &str) -> Vec<String> {
         let mut examples: Vec<String> = Vec::new();
-        let mut goes_on = false;
+        let mut continues = false;
         for line in help.lines() {
             let typed = line.trim();
-            if goes_on {
-                examples.last_mut().expect("one goes on").push_str(typed.trim_end_matches('\\'));
+            if continues {
+                examples
+                    .last_mut()
+                    .expect("there is a line to continue")
+                    .push_str(typed.trim_end_matches('\\'));
             } else if line.starts_with("  ") && line.contains("offshoot ") {
                 examples.push(typed.trim_end_matches('\\').to_owned());
             }
-            goes_on = typed.ends_with('\\') && (goes_on || line.contains("offshoot "));
+            continues = typed.ends_with('\\') && (continues || line.contains("offshoot "));
         }
         examples
     }
 
-    /// Words as a shell takes them, up to a pipe or to what is said beside them.
+    /// Splits an example as a shell does, up to a pipe or a remark.
     fn words(example: &str) -> Vec<String> {
         let (mut words, mut word, mut quoted, mut spaces) = (Vec::new(), None::<String>, false, 0);
         for c in example.chars() {
@@ -139,13 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn every_command_says_what_it_is_for_and_how_it_is_used() {
-        for (path, mut command) in all() {
+    fn every_command_has_a_description_and_an_example() {
+        for (path, mut command) in every_command() {
             let name = path.join(" ");
-            let about = command.get_about().unwrap_or_else(|| panic!("`{name}` says nothing")).to_string();
+            let about =
+                command.get_about().unwrap_or_else(|| panic!("`{name}` has no description")).to_string();
             assert!(
-                path.len() == 1 || about.chars().count() <= WIDTH - 15,
-                "`{name}` says too much for one line: {about}"
+                path.len() == 1 || about.chars().count() <= WIDTH - 17,
+                "the description of `{name}` does not fit one line: {about}"
             );
             for help in [command.render_help(), command.render_long_help()] {
                 for line in help.to_string().lines() {
@@ -155,19 +195,19 @@ mod tests {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(
                 help.lines().all(|line| line.chars().count() <= WIDTH),
-                "`{name}` would be broken: {help}"
+                "`{name}` has a line that does not fit: {help}"
             );
             let examples = examples(&help);
             assert!(!examples.is_empty(), "`{name}` has no example");
             let own = examples.iter().any(|example| words(example).starts_with(&path));
-            assert!(own || path.len() == 1, "no example of `{name}` is one of it: {examples:?}");
+            assert!(own || path.len() == 1, "no example of `{name}` uses it: {examples:?}");
         }
     }
 
     #[test]
     fn every_example_can_be_typed() {
         let mut tried = 0;
-        for (path, own) in all() {
+        for (path, own) in every_command() {
             let help = own.get_after_help().map(ToString::to_string).unwrap_or_default();
             for example in examples(&help) {
                 let parsed = command().try_get_matches_from(words(&example));
@@ -200,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_its_place_on_the_first_page() {
+    fn every_command_is_on_the_first_page() {
         for subcommand in command().get_subcommands() {
             assert!(group_of(subcommand.get_name()).is_some(), "`{}` is in no group", subcommand.get_name());
         }
@@ -211,23 +251,39 @@ mod tests {
     }
 
     #[test]
-    fn a_misused_command_says_whose_help_helps() {
+    fn a_usage_error_names_the_right_help_page() {
         for (typed, hint) in [
-            ("offshoot frob", "hint: offshoot --help"),
-            ("offshoot verify", "hint: offshoot verify --help"),
-            ("offshoot agents accept --frob", "hint: offshoot agents accept --help"),
-            ("offshoot run --frob verify", "hint: offshoot run --help"),
+            ("offshoot frob", "offshoot --help"),
+            ("offshoot verfy", "offshoot verify --help"),
+            ("offshoot agents acept", "offshoot agents accept --help"),
+            ("offshoot verify", "offshoot verify --help"),
+            ("offshoot record", "offshoot record --help"),
+            ("offshoot agents accept --frob", "offshoot agents accept --help"),
+            ("offshoot run --frob verify", "offshoot run --help"),
         ] {
             let error = command().try_get_matches_from(words(typed)).expect_err("nonsense");
             let words: Vec<OsString> = words(typed).into_iter().map(OsString::from).collect();
-            let told = misused(&error, &words);
-            assert!(told.starts_with("error: ") && told.ends_with(hint), "{told}");
-            assert!(!told.contains("For more information"), "{told}");
+            let (text, command) = usage_error(&error, &words);
+            assert!(text.starts_with("error: ") && !text.contains("For more information"), "{text}");
+            assert_eq!(command, hint, "{text}");
         }
     }
 
     #[test]
-    fn words_are_a_shells() {
+    fn colour_is_known_before_the_arguments_are_parsed() {
+        let mode = |typed: &str| {
+            let words: Vec<OsString> = words(typed).into_iter().map(OsString::from).collect();
+            color_mode(&words)
+        };
+        assert_eq!(mode("offshoot ps --color=never --frob"), ColorMode::Never);
+        assert_eq!(mode("offshoot --color always frob"), ColorMode::Always);
+        assert_eq!(mode("offshoot ps"), ColorMode::Auto);
+        assert_eq!(mode("offshoot --color pink"), ColorMode::Auto);
+        assert_eq!(mode("offshoot proxy -- ls --color=never"), ColorMode::Auto);
+    }
+
+    #[test]
+    fn examples_are_split_as_a_shell_does() {
         assert_eq!(words("A=1 offshoot run 'a  b' -- x | head"), ["offshoot", "run", "a  b", "--", "x"]);
         assert_eq!(words("offshoot review --list     only name it"), ["offshoot", "review", "--list"]);
         assert_eq!(examples("Examples:\n  offshoot a \\\n     b\n  c"), ["offshoot a b"]);

@@ -1,43 +1,44 @@
-//! The journal of our own runs, as commands open it.
+//! Opens the journal of our own runs, and finds runs in it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use session::RunId;
 use store::{Filter, Millis, Options, RunStatus, RunSummary, Store};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::paths;
 
 /// Opens the journal in the data folder.
 pub(crate) fn open() -> anyhow::Result<Store> {
-    let data = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+    let data = paths::data_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
     let path = data.join("store.db");
     Store::open(&path, Options::default()).map_err(|error| {
         let hint = hint(&error, &path);
-        crate::failure::marked(kind(&error), hint, error.into())
+        crate::failure::classify(exit_kind(&error), hint, error.into())
     })
 }
 
-/// Whose turn it is when the journal fails.
-pub(crate) fn kind(error: &store::StoreError) -> Kind {
+/// Chooses the exit code of a journal error.
+pub(crate) fn exit_kind(error: &store::StoreError) -> ExitKind {
     use store::StoreError as Is;
     match error {
         Is::Full { .. } | Is::Disk { .. } | Is::Locked { .. } | Is::Corrupt { .. } | Is::Removed { .. } => {
-            Kind::Outside
+            ExitKind::Outside
         }
         Is::Sqlite(_) | Is::Row { .. } | Is::WriterGone | Is::Misuse(_) | Is::SqliteTooOld { .. } => {
-            Kind::Bug
+            ExitKind::Bug
         }
-        _ => Kind::Usage,
+        _ => ExitKind::Usage,
     }
 }
 
+/// Returns a command that helps with a journal error.
 pub(crate) fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
     use store::StoreError as Is;
     let path = path.display();
     Some(match error {
         Is::NotADatabase { .. } => format!("mv {path} {path}.bad"),
-        // What belongs to it goes along: a new journal must not meet an old log.
+        // SQLite would apply the old log to a new journal.
         Is::Corrupt { .. } | Is::NoVersion { .. } => {
             format!("for f in {path} {path}-wal {path}-shm; do mv $f $f.bad; done")
         }
@@ -52,52 +53,55 @@ pub(crate) fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<
     })
 }
 
-/// The run whose id begins like that.
-pub(crate) fn find(store: &Store, beginning: &str) -> anyhow::Result<RunId> {
+/// Finds the run whose id begins with `beginning`.
+pub(crate) fn find_run(store: &Store, beginning: &str) -> anyhow::Result<RunId> {
     if beginning.is_empty() {
-        let error = anyhow::anyhow!("the id of a run is empty");
-        return Err(error).or_fail_with(Kind::Usage, || "offshoot ps".to_owned());
+        let error = anyhow::anyhow!("the run id is empty");
+        return Err(error).or_fail_with(ExitKind::Usage, || "offshoot ps".to_owned());
     }
-    let runs = store.runs(&Filter::default()).or_fail(Kind::Outside)?;
-    let found: Vec<&RunSummary> = runs.iter().filter(|run| run.id.as_str().starts_with(beginning)).collect();
-    let exact = found.iter().find(|run| run.id.as_str() == beginning);
+    let runs = store.runs(&Filter::default()).or_fail(ExitKind::Outside)?;
+    let matching: Vec<&RunSummary> =
+        runs.iter().filter(|run| run.id.as_str().starts_with(beginning)).collect();
+    let exact = matching.iter().find(|run| run.id.as_str() == beginning);
     let list = || "offshoot ps".to_owned();
-    match (exact, found.as_slice()) {
+    match (exact, matching.as_slice()) {
         (Some(run), _) => Ok(run.id.clone()),
         (None, [run]) => Ok(run.id.clone()),
-        (None, []) => Err(anyhow::anyhow!("there is no run `{beginning}`")).or_fail_with(Kind::Usage, list),
-        // A tree is meant by its top.
-        (None, several) if top(several).is_some() => Ok(top(several).expect("there is one").clone()),
-        (None, several) => {
-            let error = anyhow::anyhow!("{} runs begin with `{beginning}`", several.len());
-            Err(error).or_fail_with(Kind::Usage, || format!("give more of it, as in `{}`", several[0].id))
-        }
+        (None, []) => Err(anyhow::anyhow!("no run `{beginning}`")).or_fail_with(ExitKind::Usage, list),
+        (None, several) => match common_root(several) {
+            Some(root) => Ok(root.clone()),
+            None => {
+                let error = anyhow::anyhow!("{} runs begin with `{beginning}`", several.len());
+                Err(error)
+                    .or_fail_with(ExitKind::Usage, || format!("give more letters, as in `{}`", several[0].id))
+            }
+        },
     }
 }
 
-/// The run that all the others belong to.
-fn top<'a>(runs: &[&'a RunSummary]) -> Option<&'a RunId> {
+/// Returns the root of a tree if all the runs belong to it and it is one of them.
+fn common_root<'a>(runs: &[&'a RunSummary]) -> Option<&'a RunId> {
     let root = &runs.first()?.root;
     let all = runs.iter().all(|run| run.root == *root);
     runs.iter().map(|run| &run.id).find(|id| all && *id == root)
 }
 
-/// A run that is said to be at work in a process that is gone was interrupted.
-pub(crate) fn as_it_is(run: &mut RunSummary) {
+/// Marks a run as interrupted if the process that was working on it is gone.
+pub(crate) fn mark_interrupted(run: &mut RunSummary) {
     if run.status.is_live() && !run.writer.is_some_and(agent::is_lease_holder_alive) {
         run.status = RunStatus::Interrupted;
     }
 }
 
-/// Now, as the journal counts.
+/// Returns the current time in the unit of the journal.
 pub(crate) fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Runs what waits for the journal.
+/// Runs asynchronous work that uses the journal.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().or_fail(Kind::Outside)?;
+        tokio::runtime::Builder::new_current_thread().enable_all().build().or_fail(ExitKind::Outside)?;
     runtime.block_on(work)
 }

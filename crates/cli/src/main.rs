@@ -1,13 +1,27 @@
-//! The binary `offshoot`: arguments, wiring, printing. What is worth a unit test lives elsewhere.
+//! The binary `offshoot`: arguments, configuration, wiring and printing. Logic that needs a unit test is in other crates.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this crate talks to people")]
 
-/// Says something to whoever is there; where nobody is, the work goes on all the same.
-macro_rules! eprintln {
-    ($($said:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr().lock(), $($said)*);
-    }};
+/// Prints a status line to standard error.
+macro_rules! status {
+    ($($text:tt)*) => { $crate::terminal::message(None, &format!($($text)*)) };
+}
+
+/// Prints a line that begins with `warning:` to standard error.
+macro_rules! warning {
+    ($($text:tt)*) => {
+        $crate::terminal::message(Some($crate::terminal::Label::Warning), &format!($($text)*))
+    };
+}
+
+/// Prints a line that begins with `hint:` to standard error.
+macro_rules! hint {
+    ($($text:tt)*) => { $crate::terminal::message(Some($crate::terminal::Label::Hint), &format!($($text)*)) };
+}
+
+/// Prints a line that begins with `error:` to standard error.
+macro_rules! error {
+    ($($text:tt)*) => { $crate::terminal::message(Some($crate::terminal::Label::Error), &format!($($text)*)) };
 }
 
 mod child;
@@ -31,107 +45,127 @@ mod signals;
 mod terminal;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{FromArgMatches as _, Parser, Subcommand};
 
+use self::terminal::ColorMode;
+
 /// Runs agents that spawn sub-agents, and keeps every byte that crossed the wire
 #[derive(Parser)]
 #[command(name = "offshoot", version, about)]
-struct Arguments {
+struct Cli {
+    /// Colour the output: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    color: ColorMode,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    Accept(commands::accept::Arguments),
-    Agents(commands::agents::Arguments),
-    Cache(commands::cache::Arguments),
-    Cancel(commands::cancel::Arguments),
-    Capture(commands::capture::Arguments),
-    Check(commands::check::Arguments),
-    Completions(commands::completions::Arguments),
-    Cost(commands::cost::Arguments),
-    Demo(commands::demo::Arguments),
-    Export(commands::export::Arguments),
-    Import(commands::import::Arguments),
-    Init(commands::init::Arguments),
-    Man(commands::man::Arguments),
-    Normalize(commands::normalize::Arguments),
-    Doctor(commands::doctor::Arguments),
-    Proxy(commands::proxy::Arguments),
-    Ps(commands::ps::Arguments),
-    Replay(commands::replay::Arguments),
-    Report(commands::report::Arguments),
-    Review(commands::review::Arguments),
-    Run(commands::run::Arguments),
-    Search(commands::search::Arguments),
-    Show(commands::show::Arguments),
-    Tasks(commands::tasks::Arguments),
-    Verify(commands::verify::Arguments),
+    Accept(commands::accept::Args),
+    Agents(commands::agents::Args),
+    Cache(commands::cache::Args),
+    Cancel(commands::cancel::Args),
+    Capture(commands::capture::Args),
+    Check(commands::check::Args),
+    Completions(commands::completions::Args),
+    Cost(commands::cost::Args),
+    Demo(commands::demo::Args),
+    Export(commands::export::Args),
+    Import(commands::import::Args),
+    Init(commands::init::Args),
+    Man(commands::man::Args),
+    Normalize(commands::normalize::Args),
+    Doctor(commands::doctor::Args),
+    #[command(visible_alias = "record")]
+    Proxy(commands::proxy::Args),
+    Ps(commands::ps::Args),
+    Replay(commands::replay::Args),
+    Report(commands::report::Args),
+    Review(commands::review::Args),
+    Run(commands::run::Args),
+    Search(commands::search::Args),
+    Show(commands::show::Args),
+    Tasks(commands::tasks::Args),
+    Verify(commands::verify::Args),
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = harness::serve_if_asked() {
-        return code;
-    }
-    if let Some(code) = agent::run_sandbox_step() {
+    if let Some(code) = harness::serve_if_asked().or_else(agent::run_sandbox_step) {
         return code;
     }
     let words: Vec<OsString> = std::env::args_os().collect();
-    let matches = help::command().try_get_matches_from(&words);
-    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
-        Ok(arguments) => arguments,
+    // Help and usage errors are printed before the arguments are parsed.
+    let color = help::color_mode(&words);
+    color.apply();
+    let matches = help::command(color).try_get_matches_from(&words);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
         Err(error)
             if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
             error.exit()
         }
         Err(error) => {
-            eprintln!("{}", help::misused(&error, &words));
-            return ExitCode::from(failure::Kind::Usage as u8);
+            help::print_usage_error(&error, &words);
+            return ExitCode::from(failure::ExitKind::Usage as u8);
         }
     };
-    // What the MCP library would log quotes what servers say.
-    let quiet = "rmcp=off".parse().expect("a directive is written like this");
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false) // who closed stderr does not want to read that it is closed
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG").add_directive(quiet))
-        .init();
-    let done = match arguments.command {
-        Command::Accept(arguments) => commands::accept::run(&arguments),
-        Command::Agents(arguments) => commands::agents::run(&arguments),
-        Command::Cache(arguments) => commands::cache::run(&arguments),
-        Command::Cancel(arguments) => commands::cancel::run(&arguments),
-        Command::Capture(arguments) => commands::capture::run(arguments),
-        Command::Check(arguments) => commands::check::run(&arguments),
-        Command::Completions(arguments) => commands::completions::run(&arguments),
-        Command::Cost(arguments) => commands::cost::run(&arguments),
-        Command::Demo(arguments) => commands::demo::run(&arguments),
-        Command::Export(arguments) => commands::export::run(&arguments),
-        Command::Import(arguments) => commands::import::run(&arguments),
-        Command::Init(arguments) => commands::init::run(&arguments),
-        Command::Man(arguments) => commands::man::run(&arguments),
-        Command::Normalize(arguments) => commands::normalize::run(&arguments),
-        Command::Doctor(arguments) => commands::doctor::run(&arguments),
-        Command::Proxy(arguments) => commands::proxy::run(arguments),
-        Command::Ps(arguments) => commands::ps::run(&arguments),
-        Command::Replay(arguments) => commands::replay::run(arguments),
-        Command::Report(arguments) => commands::report::run(&arguments),
-        Command::Review(arguments) => commands::review::run(&arguments),
-        Command::Run(arguments) => commands::run::run(arguments),
-        Command::Search(arguments) => commands::search::run(&arguments),
-        Command::Show(arguments) => commands::show::run(&arguments),
-        Command::Tasks(arguments) => commands::tasks::run(&arguments),
-        Command::Verify(arguments) => commands::verify::run(&arguments),
-    };
-    match done {
+    cli.color.apply();
+    start_log();
+    match dispatch(cli.command) {
         Ok(code) => code,
         Err(error) => failure::print(&error),
+    }
+}
+
+fn start_log() {
+    // The MCP library logs quotes of what servers say.
+    let no_servers = "rmcp=off".parse().expect("the directive is valid");
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false) // a closed stderr is no news for its reader
+        .with_ansi(terminal::is_stderr_styled())
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env("OFFSHOOT_LOG").add_directive(no_servers))
+        .init();
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Accept(args) => commands::accept::run(&args),
+        Command::Agents(args) => commands::agents::run(&args),
+        Command::Cache(args) => commands::cache::run(&args),
+        Command::Cancel(args) => commands::cancel::run(&args),
+        Command::Capture(args) => commands::capture::run(args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Cost(args) => commands::cost::run(&args),
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Export(args) => commands::export::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Init(args) => commands::init::run(&args),
+        Command::Man(args) => commands::man::run(&args),
+        Command::Normalize(args) => commands::normalize::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Proxy(args) => commands::proxy::run(args),
+        Command::Ps(args) => commands::ps::run(&args),
+        Command::Replay(args) => commands::replay::run(args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Review(args) => commands::review::run(&args),
+        Command::Run(args) => commands::run::run(args),
+        Command::Search(args) => commands::search::run(&args),
+        Command::Show(args) => commands::show::run(&args),
+        Command::Tasks(args) => commands::tasks::run(&args),
+        Command::Verify(args) => commands::verify::run(&args),
     }
 }

@@ -14,7 +14,7 @@ use session::model::TABLE_MONTH;
 use store::{RunStatus, Store};
 use wire::dialect::Dialect;
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::run_cache::explain_run;
 use crate::run_tree::load_run_tree;
 use crate::terminal::counted;
@@ -75,7 +75,7 @@ impl Verdict<'_> {
 pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Result<()> {
     let runs = load_run_tree(store, run)?;
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
-        return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(Kind::Usage);
+        return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(ExitKind::Usage);
     };
     let dialect =
         |one: &OneRun| agent::RunSettings::from_bytes(&one.run.settings).ok().map(|it| it.dialect());
@@ -116,7 +116,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         verdict: None,
         golden: None,
     };
-    let mut written = Page::begin(out, &page).or_fail(Kind::Outside)?;
+    let mut written = Page::begin(out, &page).or_fail(ExitKind::Outside)?;
     for (number, &(n, call, attempt)) in ran.kept.iter().enumerate() {
         let one = &runs[n];
         let (asked, attempts) = &one.model_calls[call];
@@ -126,9 +126,9 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         let request = request(summary, body);
         let response = attempt.map(|attempt| response(summary, &attempts[attempt]));
         let crossed = Crossed { dialect: summary.dialect, asked: &request, answered: response.as_ref() };
-        written.exchange(crossed, None).or_fail(Kind::Outside)?;
+        written.exchange(crossed, None).or_fail(ExitKind::Outside)?;
     }
-    written.end().map(drop).or_fail(Kind::Outside)
+    written.end().map(drop).or_fail(ExitKind::Outside)
 }
 
 fn kept(bytes: Option<Vec<u8>>) -> Content {

@@ -1,110 +1,107 @@
-//! What is being done and for how long, on a terminal; nothing in a pipe, and nothing of what is over at once.
+//! A line that shows the current step of long work on a terminal. Nothing is shown in a pipe.
 
 use std::io::IsTerminal as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often the line is drawn anew.
-const BEAT: Duration = Duration::from_millis(250);
-/// Only what takes longer than this is shown.
-const PATIENCE: Duration = Duration::from_millis(400);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
+/// Steps that are shorter are not shown.
+const DELAY: Duration = Duration::from_millis(400);
 
-/// A line at the bottom of the terminal, for as long as this lives.
+/// A line at the bottom of the terminal. It disappears when this value is dropped.
 pub(crate) struct Progress {
-    doing: Option<Arc<Mutex<Doing>>>,
+    shared: Option<Arc<Mutex<ProgressLine>>>,
 }
 
-struct Doing {
-    what: String,
+struct ProgressLine {
+    step: String,
     since: Instant,
-    line: Option<ProgressBar>,
-    over: bool,
+    bar: Option<ProgressBar>,
+    is_over: bool,
 }
 
 impl Progress {
-    /// Nothing is being done yet.
+    /// Starts without a step.
     pub(crate) fn start() -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self { doing: None };
+            return Self { shared: None };
         }
-        let doing = Arc::new(Mutex::new(Doing::new(Instant::now())));
-        let shared = doing.clone();
+        let shared = Arc::new(Mutex::new(ProgressLine::new(Instant::now())));
+        let drawn = shared.clone();
         std::thread::spawn(move || {
-            while !locked(&shared).tick(Instant::now()) {
-                std::thread::sleep(BEAT);
+            while !locked(&drawn).draw(Instant::now()) {
+                std::thread::sleep(REDRAW_INTERVAL);
             }
         });
-        Self { doing: Some(doing) }
+        Self { shared: Some(shared) }
     }
 
-    /// This is being done.
-    pub(crate) fn of(what: &str) -> Self {
+    /// Starts with a step.
+    pub(crate) fn step(text: &str) -> Self {
         let progress = Self::start();
-        progress.say(what);
+        progress.set_step(text);
         progress
     }
 
-    /// Says what is being done from now on.
-    pub(crate) fn say(&self, what: &str) {
-        if let Some(doing) = &self.doing {
-            locked(doing).begin(what, Instant::now());
+    /// Replaces the step.
+    pub(crate) fn set_step(&self, text: &str) {
+        if let Some(shared) = &self.shared {
+            locked(shared).begin(text, Instant::now());
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(doing) = &self.doing {
-            let mut doing = locked(doing);
-            doing.clear();
-            doing.over = true;
+        if let Some(shared) = &self.shared {
+            let mut line = locked(shared);
+            line.clear();
+            line.is_over = true;
         }
     }
 }
 
-fn locked(doing: &Mutex<Doing>) -> MutexGuard<'_, Doing> {
-    doing.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(line: &Mutex<ProgressLine>) -> MutexGuard<'_, ProgressLine> {
+    line.lock().expect("drawing a line does not panic")
 }
 
-impl Doing {
+impl ProgressLine {
     fn new(now: Instant) -> Self {
-        Self { what: String::new(), since: now, line: None, over: false }
+        Self { step: String::new(), since: now, bar: None, is_over: false }
     }
 
-    fn begin(&mut self, what: &str, now: Instant) {
+    fn begin(&mut self, step: &str, now: Instant) {
         self.clear();
-        *self = Self { what: report::plain(what), ..Self::new(now) };
+        *self = Self { step: report::plain(step), ..Self::new(now) };
     }
 
-    /// Draws the line; `true` when it was the last time.
-    fn tick(&mut self, now: Instant) -> bool {
-        let Some(text) = self.text(now) else { return self.over };
-        let line = self.line.get_or_insert_with(|| {
+    /// Draws the line. Returns `true` if the work is over.
+    fn draw(&mut self, now: Instant) -> bool {
+        let Some(text) = self.text(now) else { return self.is_over };
+        let bar = self.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{spinner} {msg}");
             let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
-        let width =
-            terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0.into());
-        line.set_message(report::fit(&text, width.max(8) - 3));
-        line.tick();
-        self.over
+        bar.set_message(report::fit(&text, crate::terminal::stderr_width().max(8) - 3));
+        bar.tick();
+        self.is_over
     }
 
-    /// What is to be seen by now.
+    /// Returns the text to show at this time.
     fn text(&self, now: Instant) -> Option<String> {
-        let took = now.saturating_duration_since(self.since);
-        if self.over || self.what.is_empty() || took < PATIENCE {
+        let elapsed = now.saturating_duration_since(self.since);
+        if self.is_over || self.step.is_empty() || elapsed < DELAY {
             return None;
         }
-        Some(format!("{} … {} s", self.what, took.as_secs()))
+        Some(format!("{} … {} s", self.step, elapsed.as_secs()))
     }
 
     fn clear(&mut self) {
-        if let Some(line) = self.line.take() {
-            line.finish_and_clear();
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
         }
     }
 }
@@ -114,17 +111,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_takes_a_while_is_shown() {
-        let begun = Instant::now();
-        let after = |ms| begun + Duration::from_millis(ms);
-        let mut doing = Doing::new(begun);
-        assert_eq!(doing.text(after(5000)), None, "nothing was said yet");
-        doing.begin("reading `re\u{1b}c`", begun);
-        assert_eq!(doing.text(after(399)), None);
-        assert_eq!(doing.text(after(1400)).as_deref(), Some("reading `re\\u{1b}c` … 1 s"));
-        doing.begin("writing", after(2000));
-        assert_eq!(doing.text(after(2100)), None, "another thing has its own time");
-        doing.over = true;
-        assert_eq!(doing.text(after(9000)), None);
+    fn only_long_steps_are_shown() {
+        let start = Instant::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        let mut line = ProgressLine::new(start);
+        assert_eq!(line.text(after(5000)), None, "there is no step yet");
+        line.begin("reading `re\u{1b}c`", start);
+        assert_eq!(line.text(after(399)), None);
+        assert_eq!(line.text(after(1400)).as_deref(), Some("reading `re\\u{1b}c` … 1 s"));
+        line.begin("writing", after(2000));
+        assert_eq!(line.text(after(2100)), None, "each step has its own time");
+        line.is_over = true;
+        assert_eq!(line.text(after(9000)), None);
     }
 }

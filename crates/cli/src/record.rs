@@ -1,4 +1,4 @@
-//! One recording from the first byte to the seal: whoever answers, and whatever command asks.
+//! Makes one recording, from the first byte to the seal, for any upstream and any command.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,36 +11,36 @@ use recording::{
 };
 use redact::Redactor;
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::signals::Signals;
 use crate::terminal::counted;
 use crate::{child, paths};
 
-/// How long the disk may take to swallow what is left.
+/// Maximum time to write the rest to the disk.
 const DISK_DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is to be recorded.
-pub(crate) struct Session {
-    /// The recording's folder.
+/// Plan of one recording.
+pub(crate) struct RecordingPlan {
+    /// Folder of the recording.
     pub(crate) out: PathBuf,
-    /// The option that named it.
+    /// Option that named the folder.
     pub(crate) flag: &'static str,
     pub(crate) listen: SocketAddr,
-    /// How long calls in flight are waited for.
+    /// Maximum wait for calls in flight.
     pub(crate) drain: Duration,
-    /// The command; nothing to serve until a signal comes.
+    /// Command to record. Without one, the proxy serves until a signal comes.
     pub(crate) command: Vec<String>,
-    /// More variables for the command.
+    /// Additional variables for the command.
     pub(crate) env: Vec<(String, String)>,
-    /// Who answers.
+    /// Servers that answer.
     pub(crate) upstreams: Upstreams,
-    /// What else the manifest says.
-    pub(crate) about: Manifest,
+    /// Manifest with the fields that the caller knows.
+    pub(crate) manifest: Manifest,
 }
 
-impl Session {
-    /// Records. `started` hears of the command's process; `ended` is called when all traffic is over, and may give a file
-    /// for the recording.
+impl RecordingPlan {
+    /// Records. `started` receives the process id of the command. `ended` is called after the last traffic, and may return
+    /// a file for the recording.
     pub(crate) async fn record(
         self,
         signals: &mut Signals,
@@ -48,98 +48,99 @@ impl Session {
         ended: impl FnOnce() -> Option<(&'static str, Vec<u8>)>,
     ) -> anyhow::Result<ExitCode> {
         check_command(&self.command)?;
-        let begun = self.begin().await?;
-        let command = &begun.session.command;
+        let active = self.start().await?;
+        let command = &active.plan.command;
         let code = if command.is_empty() {
-            crate::terminal::print(&format!("http://{}\n", begun.addr));
-            eprintln!("recording to `{}`; Ctrl-C seals it", begun.session.out.display());
+            crate::terminal::print(&format!("http://{}\n", active.addr));
+            status!("recording to `{}`; Ctrl-C seals it", active.plan.out.display());
             signals.next().await;
             None
         } else {
-            let variables = [begun.base_urls(), begun.session.env.clone()].concat();
-            let running = match child::start(command, &variables, &begun.recorder) {
+            let variables = [active.base_urls(), active.plan.env.clone()].concat();
+            let running = match child::start(command, &variables, &active.recorder) {
                 Ok(running) => running,
                 Err(error) => {
-                    let failure = child::not_started(command, error);
-                    begun.abandon().await;
+                    let failure = child::start_error(command, error);
+                    active.discard().await;
                     return Err(failure);
                 }
             };
             running.pid().map(started);
-            Some(child::code(running.wait(signals).await.or_fail(Kind::Outside)?))
+            Some(child::exit_code(running.wait(signals).await.or_fail(ExitKind::Outside)?))
         };
-        begun.finish(code, signals, ended).await
+        active.finish(code, signals, ended).await
     }
 
-    /// Listens, and keeps what passes.
-    pub(crate) async fn begin(self) -> anyhow::Result<Begun> {
-        let data_dir = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+    /// Starts the proxy and the recorder.
+    pub(crate) async fn start(self) -> anyhow::Result<ActiveRecording> {
+        let data_dir = paths::data_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
         let key = load_or_create_key(&data_dir)
-            .or_fail_with(Kind::Usage, || "set OFFSHOOT_DATA_DIR to a folder that you can write".into())?;
+            .or_fail_with(ExitKind::Usage, || "set OFFSHOOT_DATA_DIR to a writable folder".into())?;
         let mut redactor = Redactor::new(key);
         redactor.learn_env(std::env::vars_os().map(|(name, value)| {
             (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
         }));
-        let bound =
-            RecordingProxy::bind(self.listen).await.or_fail_with(Kind::Usage, || listen_hint(self.listen))?;
+        let bound = RecordingProxy::bind(self.listen)
+            .await
+            .or_fail_with(ExitKind::Usage, || listen_hint(self.listen))?;
         let addr = bound.addr();
         let mut settings = settings(&self, addr);
         let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
             .map_err(|error| create_failure(error, &self.out, self.flag))?;
         let capture = bound.start(self.upstreams.clone(), recorder.clone());
-        Ok(Begun { session: self, addr, settings, recorder, capture })
+        Ok(ActiveRecording { plan: self, addr, settings, recorder, capture })
     }
 }
 
-/// A recording that is being made.
-pub(crate) struct Begun {
-    session: Session,
+/// A recording in progress.
+pub(crate) struct ActiveRecording {
+    plan: RecordingPlan,
     addr: SocketAddr,
     settings: Settings,
     recorder: Recorder,
     capture: RecordingProxy,
 }
 
-impl Begun {
-    /// The variables that lead a command to us.
+impl ActiveRecording {
+    /// Returns the variables that direct a command to the proxy.
     pub(crate) fn base_urls(&self) -> Vec<(String, String)> {
-        base_urls(&self.session.upstreams, self.addr)
+        base_urls(&self.plan.upstreams, self.addr)
     }
 
-    /// Where we listen.
+    /// Returns the address of the proxy.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Nothing was recorded after all: the folder, which was empty, goes.
-    pub(crate) async fn abandon(self) {
+    /// Ends without a recording, and removes the folder, which was empty before.
+    pub(crate) async fn discard(self) {
         self.capture.stop(std::future::ready(())).await;
         self.recorder.finish(DISK_DEADLINE);
-        if let Err(error) = std::fs::remove_dir_all(&self.session.out) {
-            eprintln!("warning: `{}` is left over: {error}", self.session.out.display());
+        if let Err(error) = std::fs::remove_dir_all(&self.plan.out) {
+            warning!("cannot remove `{}`: {error}", self.plan.out.display());
         }
     }
 
-    /// Waits for what is under way, and seals.
+    /// Waits for calls in flight, and seals.
     pub(crate) async fn finish(
         self,
         code: Option<i32>,
         signals: &mut Signals,
         ended: impl FnOnce() -> Option<(&'static str, Vec<u8>)>,
     ) -> anyhow::Result<ExitCode> {
-        let Self { session, settings, recorder, capture, .. } = self;
-        let patience = async {
+        let Self { plan, settings, recorder, capture, .. } = self;
+        let timeout = async {
             tokio::select! {
-                () = tokio::time::sleep(session.drain) => {}
-                _ = signals.next() => {} // whoever asks twice does not want to wait
+                () = tokio::time::sleep(plan.drain) => {}
+                _ = signals.next() => {} // a second signal ends the wait
             }
         };
-        let reach = capture.stop(patience).await;
+        let upstreams = capture.stop(timeout).await;
         let file = ended();
         let mut finished = recorder
             .finish(DISK_DEADLINE)
-            .ok_or_else(|| anyhow::anyhow!("the recorder stopped by itself"))
-            .or_fail(Kind::Bug)?;
+            .ok_or_else(|| anyhow::anyhow!("the recorder stopped unexpectedly"))
+            .or_fail(ExitKind::Bug)?;
         let mut manifest = settings.manifest;
         manifest.started_at = iso(settings.started_at);
         manifest.ended_at = Some(iso(SystemTime::now()));
@@ -147,55 +148,54 @@ impl Begun {
             command.exit_code = code;
         }
         if let Some((name, bytes)) = file {
-            finished.bring_text(&session.out, name, &bytes).or_fail(Kind::Outside)?;
+            finished.bring_text(&plan.out, name, &bytes).or_fail(ExitKind::Outside)?;
         }
-        conclude(finished, &session.out, manifest, &reach, code)
+        seal(finished, &plan.out, manifest, &upstreams, code)
     }
 }
 
-/// Keys for a command that has none and will not need any: whoever answers does not look at them.
-fn spare_keys() -> Vec<(String, String)> {
+/// Returns keys for a command that has none. The server that answers does not check them.
+fn placeholder_keys() -> Vec<(String, String)> {
     let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].into_iter();
     let missing = keys.filter(|name| std::env::var_os(name).is_none());
     missing.map(|name| (name.to_owned(), "offshoot-needs-none".to_owned())).collect()
 }
 
-/// What a command is told of whoever stands in for its model: `script` or `replay`. No key is needed, and nobody pays.
-pub(crate) fn stand_in(kind: &str) -> Vec<(String, String)> {
-    let mut variables = spare_keys();
+/// Returns the variables of a command whose model is replaced by a `script` or a `replay`. It needs no key and costs
+/// nothing.
+pub(crate) fn substitute_variables(kind: &str) -> Vec<(String, String)> {
+    let mut variables = placeholder_keys();
     variables.push(("OFFSHOOT_STAND_IN".to_owned(), kind.to_owned()));
     variables
 }
 
-/// Says at once where a command cannot be found.
+/// Refuses a command that cannot be found.
 pub(crate) fn check_command(command: &[String]) -> anyhow::Result<()> {
     match command.first().filter(|program| child::find(program).is_none()) {
         Some(program) if program.contains('/') && Path::new(program).is_file() => {
             Err(anyhow::anyhow!("cannot start the command `{program}`: it is not executable"))
-                .or_fail_with(Kind::Usage, || format!("try `chmod +x {program}`"))
+                .or_fail_with(ExitKind::Usage, || format!("chmod +x {program}"))
         }
         Some(program) => Err(anyhow::anyhow!("cannot find the command `{program}`"))
-            .or_fail_with(Kind::Usage, || format!("try `command -v {program}`")),
+            .or_fail_with(ExitKind::Usage, || format!("command -v {program}")),
         None => Ok(()),
     }
 }
 
-/// What to do where a port is taken.
+/// Returns the hint for an address that cannot be used.
 fn listen_hint(listen: SocketAddr) -> String {
     if !listen.ip().is_loopback() {
         let port = listen.port();
-        return format!(
-            "only loopback is listened on, since nothing protects what passes: `--listen 127.0.0.1:{port}`"
-        );
+        return format!("use loopback, because the traffic is not protected: `--listen 127.0.0.1:{port}`");
     }
-    format!("leave `--listen` out to take any free port, or try `ss -ltnp 'sport = :{}'`", listen.port())
+    format!("omit `--listen` to use any free port, or see `ss -ltnp 'sport = :{}'`", listen.port())
 }
 
-fn settings(session: &Session, addr: SocketAddr) -> Settings {
+fn settings(plan: &RecordingPlan, addr: SocketAddr) -> Settings {
     let env = |name: &str| std::env::var(name).ok();
     let cwd = std::env::current_dir().unwrap_or_default().display().to_string();
-    let command = (!session.command.is_empty()).then(|| Command {
-        argv: session.command.clone(),
+    let command = (!plan.command.is_empty()).then(|| Command {
+        argv: plan.command.clone(),
         cwd,
         home: env("HOME"),
         tmpdir: env("TMPDIR"),
@@ -205,32 +205,28 @@ fn settings(session: &Session, addr: SocketAddr) -> Settings {
     let manifest = Manifest {
         command,
         listen: vec![addr.to_string()],
-        upstreams: session
-            .upstreams
-            .iter()
-            .map(|upstream| (upstream.prefix.clone(), upstream.url()))
-            .collect(),
-        ..session.about.clone()
+        upstreams: plan.upstreams.iter().map(|upstream| (upstream.prefix.clone(), upstream.url())).collect(),
+        ..plan.manifest.clone()
     };
-    Settings { dir: session.out.clone(), started_at: SystemTime::now(), manifest }
+    Settings { dir: plan.out.clone(), started_at: SystemTime::now(), manifest }
 }
 
 fn create_failure(error: CreateError, out: &Path, flag: &str) -> anyhow::Error {
     let hint = match &error {
-        CreateError::NotEmpty { .. } => format!("give another folder, as in `{flag} {}-2`", out.display()),
-        CreateError::Io { .. } => format!("give a folder that you can write, as in `{flag} /tmp/recording`"),
+        CreateError::NotEmpty { .. } => format!("give another folder: `{flag} {}-2`", out.display()),
+        CreateError::Io { .. } => format!("give a writable folder: `{flag} /tmp/recording`"),
     };
-    Err::<(), _>(error).or_fail_with(Kind::Usage, || hint).expect_err("it is one")
+    Err::<(), _>(error).or_fail_with(ExitKind::Usage, || hint).expect_err("it is one")
 }
 
-/// The variables that lead a command to us. A provider is recognised by its prefix or host; a lone
-/// upstream serves for both.
+/// Returns the variables that direct a command to the proxy. A provider is recognised by its prefix or host. A single
+/// upstream serves all providers.
 pub(crate) fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String, String)> {
     let mut variables = vec![("OFFSHOOT_PROXY_URL".to_owned(), format!("http://{addr}"))];
-    let alone = upstreams.iter().count() == 1;
+    let is_single = upstreams.iter().count() == 1;
     for (name, variable) in [("anthropic", "ANTHROPIC_BASE_URL"), ("openai", "OPENAI_BASE_URL")] {
         let is_it = |upstream: &&Upstream| {
-            alone || upstream.prefix.contains(name) || upstream.authority().contains(name)
+            is_single || upstream.prefix.contains(name) || upstream.authority().contains(name)
         };
         let Some(upstream) = upstreams.iter().find(is_it) else { continue };
         // OpenAI's clients expect the version in the base URL, Anthropic's add it themselves.
@@ -240,23 +236,23 @@ pub(crate) fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String,
     variables
 }
 
-/// Names what may be a secret that no rule knows.
-pub(crate) fn tell_suspicious(files: &[String], dir: &Path) {
+/// Warns of files that may hold a secret that no rule knows.
+pub(crate) fn warn_suspicious(files: &[String], dir: &Path) {
     let Some(first) = files.first() else { return };
     let more = match files.len() - 1 {
         0 => "holds".to_owned(),
         more => format!("and {} hold", counted(more as u64, "more file")),
     };
-    eprintln!("warning: `{first}` {more} something random that no rule knows");
-    eprintln!("hint: `suspicious` in `{}/recording.json` lists them", dir.display());
+    warning!("`{first}` {more} random text that may be a secret");
+    hint!("see `suspicious` in `{}/recording.json`", dir.display());
 }
 
-/// Seals, says what happened, and finds the exit code.
-fn conclude(
+/// Seals the recording, prints the result, and returns the exit code.
+fn seal(
     finished: Finished,
     out: &Path,
     manifest: Manifest,
-    reach: &[UpstreamStatus],
+    upstreams: &[UpstreamStatus],
     code: Option<i32>,
 ) -> anyhow::Result<ExitCode> {
     let counts = finished.counts;
@@ -264,40 +260,41 @@ fn conclude(
     let sealed = finished.seal(out, manifest);
     let losses = sealed.as_ref().map_or(losses, |sealed| sealed.losses.clone());
     for loss in &losses {
-        eprintln!("not kept: {loss}");
+        status!("not kept: {loss}");
     }
-    let unreachable =
-        reach.iter().filter(|reach| reach.answered == 0).filter_map(|reach| reach.last_error.as_ref());
+    let unreachable = upstreams.iter().filter(|it| it.answered == 0).filter_map(|it| it.last_error.as_ref());
     for error in unreachable.clone() {
-        eprintln!("error: {error}");
-        eprintln!("hint: check the address given with `--upstream`");
+        error!("{error}");
+        hint!("check the address of `--upstream`");
     }
     let failed = match sealed {
         Ok(sealed) => {
             for body in &sealed.unsearched {
-                eprintln!("warning: not searched for secrets: {body}");
+                warning!("not searched for secrets: {body}");
             }
-            tell_suspicious(&sealed.suspicious, out);
-            eprintln!("recorded {} in `{}`", counted(counts.exchanges, "exchange"), out.display());
+            warn_suspicious(&sealed.suspicious, out);
+            status!("recorded {} in `{}`", counted(counts.exchanges, "exchange"), out.display());
             if counts.exchanges == 0 && code.is_some() {
-                eprintln!(
-                    "hint: the command sent nothing; does it read ANTHROPIC_BASE_URL or OPENAI_BASE_URL?"
-                );
+                hint!("the command sent nothing; make it read ANTHROPIC_BASE_URL or OPENAI_BASE_URL");
             }
             if losses.is_empty() && unreachable.count() == 0 {
                 None
             } else {
-                Some(ExitCode::from(Kind::Outside as u8))
+                Some(ExitCode::from(ExitKind::Outside as u8))
             }
         }
         Err(error) => {
-            let kind = if matches!(error, SealError::Residue { .. }) { Kind::Verdict } else { Kind::Outside };
-            let hint = || format!("`offshoot show {}` lists what is there", out.display());
+            let kind = if matches!(error, SealError::Residue { .. }) {
+                ExitKind::Verdict
+            } else {
+                ExitKind::Outside
+            };
+            let hint = || format!("offshoot show {}", out.display());
             Some(crate::failure::print(&Err::<(), _>(error).or_fail_with(kind, hint).expect_err("it is one")))
         }
     };
     match (code, failed) {
-        // The command's own verdict comes first.
+        // The exit code of the command takes precedence.
         (Some(code @ 1..), _) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         (_, Some(failed)) => Ok(failed),
         _ => Ok(ExitCode::SUCCESS),

@@ -1,4 +1,4 @@
-//! Opening the recordings and runs that commands name.
+//! Opens the recordings and finds the runs that commands name.
 
 use std::path::{Path, PathBuf};
 
@@ -9,82 +9,81 @@ use recording::{LogError, OpenError};
 use session::RunId;
 use store::Store;
 
-use crate::failure::{Kind, OrFail, marked};
+use crate::failure::{ExitKind, OrFail, classify};
 use crate::journal;
 use crate::progress::Progress;
 
-/// The run that was meant where a folder might have been.
+/// Finds a run by the name that was given instead of a folder.
 pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<RunId> {
-    journal::find(store, beginning).map_err(|error| {
-        let hint = "give a recording's folder, or a run: `offshoot ps` lists them".to_owned();
-        marked(Kind::Usage, Some(hint), anyhow::anyhow!("there is no folder `{beginning}`, and {error}"))
+    journal::find_run(store, beginning).map_err(|error| {
+        let hint = "give the folder of a recording, or a run: `offshoot ps` lists them".to_owned();
+        classify(ExitKind::Usage, Some(hint), anyhow::anyhow!("no folder and {error}"))
     })
 }
 
-/// Reads the folder of a recording as it was typed.
+/// Parses the folder of a recording. The folder of a golden means its accepted run.
 pub(crate) fn recording_at() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|typed| accepted_in(&typed))
+    PathBufValueParser::new().try_map(|typed| resolve_golden(&typed))
 }
 
-/// The run that was accepted, where it is the folder of a golden; else the folder itself.
-fn accepted_in(dir: &Path) -> Result<PathBuf, GoldenError> {
+/// Returns the accepted run of a golden, or the folder itself.
+fn resolve_golden(dir: &Path) -> Result<PathBuf, GoldenError> {
     if dir.join(GOLDEN_FILE).is_file() { ScenarioFolder::new(dir).accepted_run() } else { Ok(dir.to_owned()) }
 }
 
-/// The same where it may be the id of a run, too.
+/// Parses the folder of a recording, or the id of a run.
 pub(crate) fn recording_or_run(typed: &str) -> Result<String, String> {
-    let at = accepted_in(Path::new(typed)).map_err(|error| error.to_string())?;
+    let at = resolve_golden(Path::new(typed)).map_err(|error| error.to_string())?;
     if at == Path::new(typed) {
         return Ok(typed.to_owned());
     }
     at.into_os_string().into_string().map_err(|at| format!("`{}` is not UTF-8", at.display()))
 }
 
-/// Opens a recording or a folder of dumps, and says so where that takes its time.
+/// Opens a recording or a folder of dumps, and shows progress.
 pub(crate) fn open(dir: &Path) -> anyhow::Result<Source> {
-    let _shown = Progress::of(&format!("reading `{}`", dir.display()));
-    open_unseen(dir)
+    let _progress = Progress::step(&format!("reading `{}`", dir.display()));
+    open_quietly(dir)
 }
 
-/// Opens a recording or a folder of dumps.
-pub(crate) fn open_unseen(dir: &Path) -> anyhow::Result<Source> {
-    Source::open(dir).map_err(|error| marked(Kind::Usage, hint(&error), error.into()))
+/// Opens a recording or a folder of dumps without showing progress.
+pub(crate) fn open_quietly(dir: &Path) -> anyhow::Result<Source> {
+    Source::open(dir).map_err(|error| classify(ExitKind::Usage, hint(&error), error.into()))
 }
 
-/// What of a recording is not as it was when it was sealed.
+/// Lists the files that changed since the recording was sealed.
 pub(crate) fn damage(source: &Source) -> anyhow::Result<Vec<String>> {
     let damage = source.recording().map(|recording| recording.damage()).transpose();
-    Ok(damage.or_fail(Kind::Outside)?.unwrap_or_default())
+    Ok(damage.or_fail(ExitKind::Outside)?.unwrap_or_default())
 }
 
-/// The exclusions and masks that hold for a golden: those in the file that was named, or those beside it.
+/// Loads the exclusions and masks of a golden: from the given file, or from the one beside the golden.
 pub(crate) fn rules(golden: &Path, named: Option<&Path>) -> anyhow::Result<ParityRules> {
-    let hint = || "`docs/guide/verify.md` shows what a `parity.toml` holds".to_owned();
-    ParityRules::find(golden, named).or_fail_with(Kind::Usage, hint)
+    let hint = || "see `docs/guide/verify.md` for the format of `parity.toml`".to_owned();
+    ParityRules::find(golden, named).or_fail_with(ExitKind::Usage, hint)
 }
 
 fn hint(error: &OpenError) -> Option<String> {
     Some(match error {
         OpenError::Missing { .. } | OpenError::NotAFolder { .. } | OpenError::NotARecording { .. } => {
-            "give the folder of a recording, the one that `--out` named, or a folder of dumps".to_owned()
+            "give the folder that `--out` named, or a folder of dumps".to_owned()
         }
         OpenError::Newer { .. } | OpenError::Log { source: LogError::Newer { .. }, .. } => {
-            "install the version of offshoot that wrote it, or a newer one".to_owned()
+            "install the version of offshoot that wrote it, or a newer version".to_owned()
         }
         OpenError::Manifest { path, .. } => format!(
-            "bring it back from a copy; `mv {0} {0}.bad` opens the recording as one that was never sealed",
+            "restore it from a copy; after `mv {0} {0}.bad` the recording opens as unsealed",
             path.display()
         ),
         OpenError::Damaged { .. } | OpenError::Log { .. } | OpenError::TooLong { .. } => {
-            "bring the recording back from a copy; its `provider_dumps/` can still be given by itself"
-                .to_owned()
+            "restore the recording from a copy, or give its folder `provider_dumps/` alone".to_owned()
         }
         OpenError::Gone { path } => format!(
-            "bring it back from a copy; `git check-ignore -v {}` says whether git was told to leave it out",
+            "restore it from a copy; `git check-ignore -v {}` tells if git ignores it",
             path.display()
         ),
         OpenError::Outside { path } | OpenError::NotAFile { path } => {
-            format!("nothing outside of a recording is read; look at it first: `ls -l {}`", path.display())
+            format!("offshoot reads no file outside of a recording; see `ls -l {}`", path.display())
         }
         OpenError::Io { .. } => return None,
     })

@@ -8,7 +8,7 @@ use report::LeftOut;
 use session::{RequestId, RunId};
 use store::{Filter, ModelCall, Run, RunKind, Store};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 
 /// The cache explanation of a recording or a run, with the texts it shows.
 pub(crate) struct CacheExplanation {
@@ -23,11 +23,11 @@ pub(crate) struct CacheExplanation {
 pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExplanation> {
     // A question beside a run is a tree of its own, and read what that run had written.
     let mut root = run.clone();
-    while let Some(parent) = store.run(&root).row().or_fail(Kind::Outside)?.parent {
+    while let Some(parent) = store.run(&root).row().or_fail(ExitKind::Outside)?.parent {
         root = parent;
     }
     let tree = |of: &RunId| {
-        store.runs(&Filter { below: Some(of.clone()), ..Filter::default() }).or_fail(Kind::Outside)
+        store.runs(&Filter { below: Some(of.clone()), ..Filter::default() }).or_fail(ExitKind::Outside)
     };
     let mut asks = Vec::new();
     let mut calls = HashMap::new();
@@ -35,7 +35,7 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
     let own: HashSet<String> = tree(run)?.iter().map(|summary| summary.id.to_string()).collect();
     let mut left_out = LeftOut::default();
     for summary in tree(&root)? {
-        let row = store.run(&summary.id).row().or_fail(Kind::Outside)?;
+        let row = store.run(&summary.id).row().or_fail(ExitKind::Outside)?;
         let lost = of_one(store, &row, &mut asks, &mut calls, &mut around)?;
         for call in lost.iter().filter(|_| own.contains(row.id.as_str())) {
             left_out.requests += 1;
@@ -64,13 +64,13 @@ fn of_one(
     around: &mut Around,
 ) -> anyhow::Result<Vec<ModelCall>> {
     let mut lost = Vec::new();
-    let settings = agent::RunSettings::from_bytes(&row.settings).or_fail(Kind::Outside)?;
+    let settings = agent::RunSettings::from_bytes(&row.settings).or_fail(ExitKind::Outside)?;
     let micros = |at: store::Millis| u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000);
     let day = recording::iso(UNIX_EPOCH + Duration::from_micros(micros(row.created_at)));
     around.day = Some(day.chars().take(10).collect());
     around.folders.push(settings.workspace.clone());
     let mut from = None;
-    for call in store.run(&row.id).model_calls().or_fail(Kind::Outside)? {
+    for call in store.run(&row.id).model_calls().or_fail(ExitKind::Outside)? {
         // Nothing is left of a fork that keeps no transcript, but what it cost.
         let Ok(body) = agent::rebuild_request(store, &row.id, &call) else {
             lost.extend((call.usage.input_total() > 0).then_some(call));

@@ -7,17 +7,17 @@ use report::{OneRun, Told};
 use session::RunId;
 use store::{Filter, Store};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::journal;
 
 /// Loads a run and its descendants, oldest first.
 pub(crate) fn load_run_tree(store: &Store, run: &RunId) -> anyhow::Result<Vec<OneRun>> {
     let tree =
-        store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(Kind::Outside)?;
+        store.runs(&Filter { below: Some(run.clone()), ..Filter::default() }).or_fail(ExitKind::Outside)?;
     let mut runs = Vec::new();
     for mut summary in tree {
-        journal::as_it_is(&mut summary);
-        runs.push(load_run(store, summary).or_fail(Kind::Outside)?);
+        journal::mark_interrupted(&mut summary);
+        runs.push(load_run(store, summary).or_fail(ExitKind::Outside)?);
     }
     runs.reverse();
     Ok(runs)

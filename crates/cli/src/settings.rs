@@ -7,7 +7,7 @@ use agent::RunDefaults;
 use agent::definition::{Trust, TrustError};
 use agent::provider::{ConfigError, ProviderConfig};
 
-use crate::failure::{Kind, OrFail, marked};
+use crate::failure::{ExitKind, OrFail, classify};
 use crate::paths;
 
 /// What is wrong with the settings that a run in that folder would have.
@@ -19,7 +19,7 @@ pub(crate) fn check_settings(here: &Path) -> anyhow::Result<RunDefaults> {
 /// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
 pub(crate) fn read_settings(config: &mut ProviderConfig, here: &Path) -> anyhow::Result<RunDefaults> {
     let mut defaults = RunDefaults::default();
-    let own = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+    let own = paths::config_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
     let own = own.join("offshoot.toml");
     if let Some(text) = read_file(&own)? {
         defaults.merge_user_file(&text, &own).map_err(bad_config)?;
@@ -30,7 +30,7 @@ pub(crate) fn read_settings(config: &mut ProviderConfig, here: &Path) -> anyhow:
     if let Some(text) = read_file(project)? {
         let trust = Trust::read(&trust_path()?).map_err(trust_failure)?;
         // By its place in this project, also where a link leads elsewhere: what was accepted there was accepted for there.
-        let real = here.canonicalize().or_fail(Kind::Outside)?.join("offshoot.toml");
+        let real = here.canonicalize().or_fail(ExitKind::Outside)?.join("offshoot.toml");
         // A project's file that the user has accepted, as it is now, says as much as the user's own.
         if trust.accepts(&real, text.as_bytes()) {
             defaults.merge_accepted_project_file(&text, project).map_err(bad_config)?;
@@ -48,7 +48,7 @@ fn read_file(path: &Path) -> anyhow::Result<Option<String>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => {
             let error = anyhow::Error::new(error).context(format!("cannot read `{}`", path.display()));
-            Err(error).or_fail(Kind::Usage)
+            Err(error).or_fail(ExitKind::Usage)
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) const ALL_SETTINGS: &str = "(cd $(mktemp -d) && offshoot init && cat 
 
 pub(crate) fn bad_config(error: ConfigError) -> anyhow::Error {
     let hint = error.hint().unwrap_or_else(|| ALL_SETTINGS.to_owned());
-    marked(Kind::Usage, Some(hint), error.into())
+    classify(ExitKind::Usage, Some(hint), error.into())
 }
 
 /// Returns the path of the file that lists the accepted files.
@@ -68,14 +68,14 @@ pub(crate) fn trust_path() -> anyhow::Result<PathBuf> {
 
 /// Returns the data folder, with a hint if there is none.
 pub(crate) fn data_dir() -> anyhow::Result<PathBuf> {
-    paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())
+    paths::data_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())
 }
 
 /// Adds the exit code and the hint for a list of accepted files that cannot be read or written.
 pub(crate) fn trust_failure(error: TrustError) -> anyhow::Error {
     let (kind, hint) = match &error {
-        TrustError::Io { path, .. } => (Kind::Outside, format!("ls -l {}", path.display())),
-        TrustError::Format { path, .. } => (Kind::Usage, format!("mv {0} {0}.bad", path.display())),
+        TrustError::Io { path, .. } => (ExitKind::Outside, format!("ls -l {}", path.display())),
+        TrustError::Format { path, .. } => (ExitKind::Usage, format!("mv {0} {0}.bad", path.display())),
     };
-    marked(kind, Some(hint), error.into())
+    classify(kind, Some(hint), error.into())
 }

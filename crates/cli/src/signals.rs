@@ -1,7 +1,8 @@
-//! The signals that ask us to end, listened to from before anyone can know that we are there.
+//! Signals that ask the process to end. They are caught before the process announces itself.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// Receives SIGINT, SIGTERM and SIGHUP.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -9,9 +10,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Starts to catch the signals.
     pub(crate) fn listen() -> std::io::Result<Self> {
-        // Where a file may grow no more, the write fails as on a full disk, and we go on. Nobody waits for the
-        // signal itself: that it is listened to is enough, and a command that is started has it as before.
+        // With a handler installed, a write beyond the file size limit fails like a write to a full disk instead of
+        // ending the process. Child processes start with the default again.
         drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -20,7 +22,7 @@ impl Signals {
         })
     }
 
-    /// The next one that comes.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.interrupt.recv() => libc::SIGINT,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use parity::{CheckReport, CriterionAnswer};
 
+use crate::style::Tone;
 use crate::text::{plain, wrap};
 
 /// One line a criterion, the reason behind it.
@@ -12,19 +13,19 @@ pub fn check_text(check: &CheckReport, width: usize) -> String {
     let mut text = String::new();
     for criterion in &check.criteria {
         let answer = match criterion.answer {
-            CriterionAnswer::Yes => "yes",
-            CriterionAnswer::No => "NO",
-            CriterionAnswer::NotApplicable => "n/a",
+            CriterionAnswer::Yes => Tone::Good.paint("yes") + " ",
+            CriterionAnswer::No => Tone::Bad.paint("NO") + "  ",
+            CriterionAnswer::NotApplicable => Tone::Faint.paint("n/a") + " ",
         };
-        let line = format!("{answer:<4} {:<longest$}  {}", criterion.name, plain(&criterion.reason));
+        let line = format!("{answer} {:<longest$}  {}", criterion.name, plain(&criterion.reason));
         let line = wrap(&line, "n/a  ".len() + longest + 2, width);
         writeln!(text, "{line}").expect("a string takes everything");
     }
     let failed = check.criteria.iter().filter(|criterion| criterion.answer == CriterionAnswer::No).count();
     let verdict = match failed {
-        0 => "it holds".to_owned(),
-        1 => "1 criterion does not hold".to_owned(),
-        n => format!("{n} criteria do not hold"),
+        0 => Tone::Good.paint("it holds"),
+        1 => Tone::Bad.paint("1 criterion does not hold"),
+        n => Tone::Bad.paint(&format!("{n} criteria do not hold")),
     };
     writeln!(text, "{verdict}").expect("a string takes everything");
     text
@@ -36,6 +37,7 @@ mod tests {
     use parity::Criterion;
 
     use super::*;
+    use crate::style::terminal_text;
 
     fn told(width: usize) -> String {
         let criterion = |name, answer, reason: &str| Criterion { name, answer, reason: reason.to_owned() };
@@ -49,7 +51,7 @@ mod tests {
                 "2 connections went past it: 10.0.0.1:443, 10.0.0.2:443",
             ),
         ];
-        check_text(&CheckReport { format: 1, ok: false, criteria }, width)
+        terminal_text(&check_text(&CheckReport { format: 1, ok: false, criteria }, width), false)
     }
 
     #[test]

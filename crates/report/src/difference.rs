@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use parity::VerdictDifference;
 
 use crate::diff::{Piece, pieces};
+use crate::style::Tone;
 use crate::text::{fit, plain, visible};
 
 /// So much of what is the same is shown around a change.
@@ -31,8 +32,8 @@ pub fn difference_text(it: &VerdictDifference, width: usize) -> String {
         (Some(old), Some(new)) if old.len().max(new.len()) > width.min(200) => changes(old, new, &mut line),
         (golden, candidate) => {
             let value = |value: &Option<String>| value.as_deref().map_or("nothing".to_owned(), quoted);
-            line(format!("  - {}", value(golden)));
-            line(format!("  + {}", value(candidate)));
+            line(Tone::Bad.paint(&format!("  - {}", value(golden))));
+            line(Tone::Good.paint(&format!("  + {}", value(candidate))));
         }
     }
     text
@@ -58,12 +59,13 @@ fn changes(old: &str, new: &str, line: &mut dyn FnMut(String)) {
         let after = around(pieces[at..].iter().find(same));
         let before = &before[before.ceil_char_boundary(before.len().saturating_sub(AROUND))..];
         let after = &after[..after.floor_char_boundary(AROUND)];
-        let (sign, text) = match piece {
-            Piece::Gone(text) => ('-', text),
-            Piece::New(text) => ('+', text),
+        let (sign, tone, text) = match piece {
+            Piece::Gone(text) => ('-', Tone::Bad, text),
+            Piece::New(text) => ('+', Tone::Good, text),
             Piece::Same(_) => continue,
         };
-        line(format!("  {sign} …{}[{}]{}…", flat(before), flat(text), flat(after)));
+        let text = tone.paint(&format!("[{}]", flat(text)));
+        line(format!("  {} …{}{text}{}…", tone.paint(&sign.to_string()), flat(before), flat(after)));
     }
     if count > MOST_LINES {
         line(format!("  and {} more places", count - MOST_LINES));
@@ -93,6 +95,7 @@ mod tests {
     #[test]
     fn what_is_long_is_shown_where_it_changes() {
         let shown: String = verdict().differences.iter().map(|it| difference_text(it, 100)).collect();
+        let shown = crate::terminal_text(&shown, false);
         expect![[r#"
             prompt of main, turn 1: a text differs (E2 holds)
               at /system/1/text

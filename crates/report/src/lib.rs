@@ -8,10 +8,12 @@ mod diff;
 mod difference;
 mod har;
 mod junit;
+mod markdown;
 mod page;
 mod place;
 mod runs;
 mod show;
+mod style;
 mod table;
 mod text;
 mod tree;
@@ -23,13 +25,15 @@ pub use check::check_text;
 pub use difference::difference_text;
 pub use har::{HarEntry, HarWriter, har_entry};
 pub use junit::junit;
+pub use markdown::MarkdownStream;
 pub use page::{Crossed, GoldenOf, Measured, Mood, Page, PageKind, PageOf, Ran, Size, Worked, ran};
 pub use place::{Place, places};
 pub use runs::{
     OneRun, Told, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,
 };
 pub use show::{About, show_json, show_text};
-pub use text::{duration, fit, harmless_json, plain, readable, tokens, visible};
+pub use style::{Tone, terminal_text};
+pub use text::{columns, duration, fit, harmless_json, plain, readable, tokens, visible};
 pub use tree::tree;
 pub use verdict::verdict_text;
 

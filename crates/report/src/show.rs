@@ -7,6 +7,7 @@ use recording::source::Ordered;
 use recording::{Recording, State};
 use serde_json::{Value, json};
 
+use crate::style::Tone;
 use crate::text::plain;
 use crate::tree::tree;
 
@@ -29,8 +30,10 @@ pub fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
         counted(ordered.lanes.lanes.len(), "lane")
     );
     match about.recording.map(Recording::state) {
-        Some(State::Sealed) => line(format!("sealed, {counts}")),
-        Some(State::Unsealed { because }) => line(format!("unsealed, {counts}: {}", plain(because))),
+        Some(State::Sealed) => line(format!("{}, {counts}", Tone::Good.paint("sealed"))),
+        Some(State::Unsealed { because }) => {
+            line(format!("{}, {counts}: {}", Tone::Warning.paint("unsealed"), plain(because)));
+        }
         None => line(format!("a folder of dumps, {counts}")),
     }
     line(tree(ordered, width).trim_end().to_owned());
@@ -49,7 +52,7 @@ pub fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
         }
     }
     for file in about.damage {
-        line(format!("damaged: {}", plain(file)));
+        line(format!("{}: {}", Tone::Bad.paint("damaged"), plain(file)));
     }
     text
 }

@@ -2,7 +2,8 @@
 //!
 //! Start at [`Table`]. A table that fits stands as it is; what is given up where it does not, its maker says.
 
-use crate::text::wrap;
+use crate::style::Tone;
+use crate::text::{self, wrap};
 
 /// Rows below a head, their cells under each other.
 pub(crate) struct Table {
@@ -136,22 +137,19 @@ impl Table {
     /// How wide the widest cell of a column is.
     fn needed(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
-        cells.chain([self.columns[column].head]).map(|cell| cell.chars().count()).max().unwrap_or_default()
+        cells.chain([self.columns[column].head]).map(text::columns).max().unwrap_or_default()
     }
 
     fn drawn(&self, layout: &Layout, columns: &[usize]) -> Vec<String> {
         let line = |cell: &dyn Fn(usize) -> String| {
             let cells = columns.iter().map(|column| {
-                let (text, width) = (cell(*column), layout.widths[*column]);
-                if self.columns[*column].is_number {
-                    format!("{text:>width$}")
-                } else {
-                    format!("{text:<width$}")
-                }
+                let text = cell(*column);
+                let padding = " ".repeat(layout.widths[*column].saturating_sub(text::columns(&text)));
+                if self.columns[*column].is_number { padding + &text } else { text + &padding }
             });
             cells.collect::<Vec<_>>().join(&" ".repeat(layout.gap)).trim_end().to_owned()
         };
-        let head = line(&|column| self.columns[column].head.to_owned());
+        let head = line(&|column| Tone::Strong.paint(self.columns[column].head));
         let rows = self.rows.iter().map(|row| line(&|column| row.get(column).cloned().unwrap_or_default()));
         std::iter::once(head).chain(rows).collect()
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use session::RequestId;
 use wire::dialect::Dialect;
 
-use crate::{About, show_json, show_text};
+use crate::{About, show_json, terminal_text};
 
 /// A main agent, an agent that it starts and asks after, one failed attempt, and a title.
 fn ordered() -> Ordered {
@@ -66,6 +66,10 @@ fn ordered() -> Ordered {
         });
     }
     Ordered { lanes: tracker.finish(), exchanges, problems: Vec::new() }
+}
+
+fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
+    terminal_text(&crate::show_text(ordered, about, width), false)
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use session::Usage;
 
+use crate::style::{RESET, style_length};
+
 /// A text from elsewhere on one line: control characters and such that turn the direction of writing are shown by
 /// their number, never sent to the terminal.
 pub fn plain(text: &str) -> String {
@@ -88,13 +90,32 @@ pub(crate) fn is_harmless(c: char) -> bool {
     !c.is_control() && !session::is_invisible(c)
 }
 
-/// As much of a line as fits, with a sign that there is more.
+/// Cuts a line to a width, and marks the cut.
 pub fn fit(line: &str, width: usize) -> String {
-    if line.chars().count() <= width {
+    if columns(line) <= width {
         return line.to_owned();
     }
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
+    let kept = &line[..byte(line, width.saturating_sub(1))];
+    let reset = if kept.contains('\u{1b}') { RESET } else { "" };
+    format!("{}…{reset}", kept.trim_end())
+}
+
+/// Counts the characters of a text without its styles.
+pub fn columns(text: &str) -> usize {
+    if text.contains('\u{1b}') { characters(text).count() } else { text.chars().count() }
+}
+
+/// Iterates over the characters of a text without its styles, each with the byte it begins at.
+fn characters(text: &str) -> impl Iterator<Item = usize> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while text[at..].starts_with('\u{1b}') && style_length(&text[at..]) > 0 {
+            at += style_length(&text[at..]);
+        }
+        let begin = at;
+        at += text[at..].chars().next()?.len_utf8();
+        Some(begin)
+    })
 }
 
 /// As much of a value as a usual screen has on a line.
@@ -112,11 +133,11 @@ pub(crate) fn shown_value(line: &str, last: usize, width: usize) -> String {
 /// A line that is never cut. Where it does not fit its last part, from `last` on, goes on under itself; below the line,
 /// where it has no room there.
 pub(crate) fn wrap(line: &str, last: usize, width: usize) -> String {
-    if line.chars().count() <= width {
+    if columns(line) <= width {
         return line.to_owned();
     }
     let (head, mut rest) = line.split_at(byte(line, last));
-    let longest = rest.split(' ').map(|word| word.chars().count()).max().unwrap_or_default();
+    let longest = rest.split(' ').map(columns).max().unwrap_or_default();
     let has_room = last + ROOM.max(longest.min(width.saturating_sub(EDGE))) <= width;
     let indent = if has_room { last } else { last.min(EDGE) };
     let room = width.saturating_sub(indent).max(1);
@@ -148,9 +169,9 @@ fn first(text: &str, room: usize) -> &str {
     }
 }
 
-/// Where the character of this number begins.
+/// Finds the byte that a character begins at, by its number.
 fn byte(text: &str, at: usize) -> usize {
-    text.char_indices().nth(at).map_or(text.len(), |(byte, _)| byte)
+    characters(text).nth(at).unwrap_or(text.len())
 }
 
 /// As in `1.2 s`.

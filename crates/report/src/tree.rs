@@ -7,6 +7,7 @@ use recording::lanes::{Job, Lane, LaneKind, Mark, Turn, too_deep};
 use recording::source::{Ordered, Summary};
 use session::CallId;
 
+use crate::style::Tone;
 use crate::text::{duration, fit, plain, tokens};
 
 /// Draws the lanes in lines of at most `width` characters.
@@ -63,7 +64,7 @@ impl<'o> Drawing<'o> {
     }
 
     fn head(&self, lane: &Lane) -> String {
-        let mut head = lane.id.clone();
+        let mut head = Tone::Strong.paint(&lane.id);
         if let Some(name) = &lane.agent_type {
             write!(head, " {}", plain(name)).expect("a string takes everything");
         }
@@ -96,14 +97,18 @@ impl<'o> Drawing<'o> {
         facts.extend(turn.marks.iter().map(|mark| mark_words(*mark).to_owned()));
         if !turn.results.is_empty() {
             let failed = failed_results(lane, turn);
-            let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+            let failed = if failed > 0 {
+                format!(" ({})", Tone::Bad.paint(&format!("{failed} failed")))
+            } else {
+                String::new()
+            };
             facts.push(format!("{} results{failed}", turn.results.len()).replacen(
                 "1 results",
                 "1 result",
                 1,
             ));
         }
-        facts.extend(last.and_then(trouble));
+        facts.extend(last.and_then(trouble).map(|trouble| Tone::Bad.paint(&trouble)));
         let request = turn.attempts.last().map_or_else(String::new, |request| plain(request.as_str()));
         self.line(&format!("{first}{} {request}  {}", turn.turn, facts.join(", ")));
         if let Some(text) = &turn.text {

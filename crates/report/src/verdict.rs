@@ -309,6 +309,10 @@ mod tests {
 
     use super::*;
 
+    fn verdict_text(verdict: &Verdict, width: usize) -> String {
+        crate::terminal_text(&super::verdict_text(verdict, width), false)
+    }
+
     /// A verdict with one of everything.
     fn verdict() -> Verdict {
         let counts = UnitCounts { compared: 12, equal: 9, masked: 2, excluded: 1, echoed: 3, absent: 1 };

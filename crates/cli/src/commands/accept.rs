@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use parity::{GoldenError, ScenarioFolder, is_folder_name};
 use recording::{Harness, Manifest, State};
 
-use crate::failure::{Kind, OrFail, marked};
+use crate::failure::{ExitKind, OrFail, classify};
 use crate::recordings::open;
 use crate::terminal::print;
 
@@ -20,7 +20,7 @@ use crate::terminal::print;
 #[command(after_help = "Examples:
   offshoot accept goldens/opencode/1.0.185/wakeup/runs/20261115T100000Z
   offshoot accept /tmp/recording --goldens tests/goldens")]
-pub(crate) struct Arguments {
+pub(crate) struct Args {
     /// The recording's folder
     recording: PathBuf,
     /// Where goldens are
@@ -28,10 +28,10 @@ pub(crate) struct Arguments {
     goldens: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     let manifest = sealed(&arguments.recording)?;
     let scenario = manifest.harness.as_ref().map(|harness| harness.scenario.as_str());
-    let around = ScenarioFolder::containing(&arguments.recording, scenario).or_fail(Kind::Outside)?;
+    let around = ScenarioFolder::containing(&arguments.recording, scenario).or_fail(ExitKind::Outside)?;
     let (folder, run) = match around {
         Some(found) => found,
         None => {
@@ -72,8 +72,8 @@ fn warn_of_ignored(folder: &ScenarioFolder, run: &str) {
         n => format!("{n} files of this golden, which"),
     };
     let more = if ignored.len() > 1 { " and others" } else { "" };
-    eprintln!("warning: git ignores {which} will be missing in a clone: `{}`{more}", report::visible(first));
-    eprintln!("hint: `git add --force {}`", folder.dir().display());
+    warning!("git ignores {which} will be missing in a clone: `{}`{more}", report::visible(first));
+    hint!("`git add --force {}`", folder.dir().display());
 }
 
 /// Every file in a folder of `dir`, each by its path from there.
@@ -118,8 +118,9 @@ fn ignored_by_git(dir: &Path, files: Vec<String>) -> Vec<String> {
 /// The manifest of a recording that is whole: sealed, and as it was then.
 pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
     let source = open(dir)?;
-    let refuse =
-        |what: String, hint: &str| Err(marked(Kind::Usage, Some(hint.to_owned()), anyhow::anyhow!(what)));
+    let refuse = |what: String, hint: &str| {
+        Err(classify(ExitKind::Usage, Some(hint.to_owned()), anyhow::anyhow!(what)))
+    };
     let shown = dir.display();
     let Some(recording) = source.recording() else {
         let what = format!("`{shown}` is a folder of dumps, and only a sealed recording can be a golden");
@@ -128,7 +129,7 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
     if let State::Unsealed { because } = recording.state() {
         return refuse(format!("`{shown}` is not sealed: {because}"), "record it again, to its end");
     }
-    let damage = recording.damage().or_fail(Kind::Usage)?;
+    let damage = recording.damage().or_fail(ExitKind::Usage)?;
     if let Some(first) = damage.first() {
         let what = format!("`{shown}` is not what was sealed: {first}");
         return refuse(what, &format!("`offshoot show {shown}` says what else was changed"));
@@ -152,7 +153,7 @@ fn folder_of(goldens: &Path, harness: Option<&Harness>) -> anyhow::Result<Scenar
         let error = anyhow::anyhow!(
             "it is not the recording of a scenario, so nobody knows which golden it should be"
         );
-        return Err(error).or_fail_with(Kind::Usage, || {
+        return Err(error).or_fail_with(ExitKind::Usage, || {
             let runs = goldens.join("HARNESS/VERSION/SCENARIO/runs");
             format!("move it to a folder in `{}`, and accept it there", runs.display())
         });
@@ -167,7 +168,7 @@ fn folder_of(goldens: &Path, harness: Option<&Harness>) -> anyhow::Result<Scenar
             let error =
                 anyhow::anyhow!("`{}` in its manifest cannot be the name of a folder", name.escape_debug());
             return Err(error)
-                .or_fail_with(Kind::Usage, || "record it again with `offshoot capture`".to_owned());
+                .or_fail_with(ExitKind::Usage, || "record it again with `offshoot capture`".to_owned());
         }
     }
     Ok(ScenarioFolder::new(goldens.join(&harness.name).join(version).join(&harness.scenario)))
@@ -183,19 +184,20 @@ fn run_name(manifest: &Manifest) -> String {
 pub(crate) fn explain(error: GoldenError) -> anyhow::Error {
     let (kind, hint) = match &error {
         GoldenError::Malformed { path, .. } => {
-            (Kind::Usage, Some(format!("bring it back: `git checkout {}`", path.display())))
+            (ExitKind::Usage, Some(format!("bring it back: `git checkout {}`", path.display())))
         }
-        GoldenError::Newer { .. } => {
-            (Kind::Usage, Some("install the version of offshoot that wrote it, or a newer one".to_owned()))
-        }
+        GoldenError::Newer { .. } => (
+            ExitKind::Usage,
+            Some("install the version of offshoot that wrote it, or a newer one".to_owned()),
+        ),
         GoldenError::NoGolden { .. } => {
-            (Kind::Usage, Some("accept a first one: `offshoot accept RECORDING`".to_owned()))
+            (ExitKind::Usage, Some("accept a first one: `offshoot accept RECORDING`".to_owned()))
         }
         GoldenError::Changed { .. } => (
-            Kind::Usage,
+            ExitKind::Usage,
             Some("bring it back from a copy, or accept another: `offshoot accept RECORDING`".into()),
         ),
-        GoldenError::Io { .. } => (Kind::Outside, None),
+        GoldenError::Io { .. } => (ExitKind::Outside, None),
     };
-    marked(kind, hint, error.into())
+    classify(kind, hint, error.into())
 }

@@ -1,175 +1,179 @@
-//! `offshoot agents`: what is described for agents in this folder, and what of it counts.
+//! `offshoot agents`: lists and accepts the agents, skills and commands of a folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use agent::definition::{
     Agent, DefinitionFile, DefinitionKind, DefinitionState, GENERAL, Skill, ToolSelection, UnusedKey,
 };
+use report::Tone;
 use serde_json::{Value, json};
 
 use super::Format;
-use crate::definitions::{self, Described};
-use crate::failure::{Kind, OrFail, hint, marked};
-use crate::terminal::print;
+use crate::definitions::{self, FolderDefinitions};
+use crate::failure::{ExitKind, OrFail, classify, hint};
+use crate::terminal::print_text;
 
-/// Look at the agents, skills and commands described for this folder
+/// List and accept the agents, skills and commands of this folder
 ///
-/// They are Markdown with front matter, in `.offshoot`, `.claude` and `.opencode` here and in your own configuration
-/// folder; docs/guide/agents.md says more.
+/// They are Markdown files with front matter, in `.offshoot`, `.claude` and `.opencode` of this folder and in your own
+/// configuration folder; see docs/guide/agents.md.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot agents check
   offshoot agents accept .claude/agents/reviewer.md
   offshoot run --agent reviewer 'Look at the last change'")]
-pub(crate) struct Arguments {
+pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
-    Check(Check),
-    Accept(Accept),
+    Check(CheckArgs),
+    Accept(AcceptArgs),
 }
 
-/// List what is used, and what is not, with the reason
+/// List the files that are used, and why others are not
 ///
-/// Exit code 1 when a file is broken, or `offshoot.toml` would stop a run here.
+/// The exit code is 1 if a file is broken, or if no run can start here because of `offshoot.toml`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot agents check --format json")]
-struct Check {
-    /// How to print it
+struct CheckArgs {
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// Accept files of this folder as they are now, so that they count
+/// Accept files of this folder in their present content
 ///
-/// Read them first: what they say is told to the agent, or an MCP server is started from them. A file that changes
-/// afterwards has to be accepted again.
+/// Read them first: the agent gets their text as instructions, or starts an MCP server from them. Accept a file again
+/// after each change.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot agents accept .claude/agents/*.md")]
-struct Accept {
-    /// The files
+struct AcceptArgs {
+    /// Files to accept
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let here = std::env::current_dir().or_fail(Kind::Usage)?;
-    let described = Described::load(&here)?;
-    match &arguments.command {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let here = std::env::current_dir().or_fail(ExitKind::Usage)?;
+    let definitions = FolderDefinitions::load(&here)?;
+    match &args.command {
         Command::Check(check) => {
-            let settings = crate::settings::check_settings(&described.project).err();
-            print(&match check.format {
-                Format::Text => text(&described) + &settings.as_ref().map(settings_text).unwrap_or_default(),
-                Format::Json => format!("{}\n", report::harmless_json(&json(&described, settings.as_ref()))),
+            let settings = crate::settings::check_settings(&definitions.project).err();
+            print_text(&match check.format {
+                Format::Text => {
+                    text(&definitions) + &settings.as_ref().map(settings_text).unwrap_or_default()
+                }
+                Format::Json => {
+                    format!("{}\n", report::harmless_json(&json(&definitions, settings.as_ref())))
+                }
             });
-            let sound = described.all.is_sound() && settings.is_none();
-            Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(Kind::Verdict as u8) })
+            let is_sound = definitions.all.is_sound() && settings.is_none();
+            Ok(ExitCode::from(if is_sound { 0 } else { ExitKind::Verdict as u8 }))
         }
-        Command::Accept(accept) => self::accept(described, &accept.files),
+        Command::Accept(accept) => accept_files(definitions, &accept.files),
     }
 }
 
-/// A project's settings, which may say more once they are accepted.
+/// Settings of a project. All of them apply once the file is accepted.
 const SETTINGS: &str = "offshoot.toml";
 
-/// Accepts all of them or none.
-fn accept(mut described: Described, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
-    let check = || "offshoot agents check".to_owned();
-    let mut accepted = Vec::new();
-    // The files that MCP servers are started from. Settings that cannot be read name none yet.
-    let programs = match crate::settings::check_settings(&described.project) {
-        Ok(settings) => definitions::server_paths(&described.project)?.files_to_accept(&settings.mcp),
+/// Accepts all files, or none.
+fn accept_files(mut definitions: FolderDefinitions, files: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    // Unreadable settings name no MCP servers yet.
+    let programs = match crate::settings::check_settings(&definitions.project) {
+        Ok(settings) => definitions::server_paths(&definitions.project)?.files_to_accept(&settings.mcp),
         Err(_) => Vec::new(),
     };
+    let mut accepted = Vec::new();
     for path in files {
-        if path.is_dir() {
-            let hint = || format!("offshoot agents accept {}/*.md", path.display());
-            let error =
-                anyhow::anyhow!("`{}` is a folder: what counts is accepted file by file", path.display());
-            return Err(error).or_fail_with(Kind::Usage, hint);
-        }
-        if path.canonicalize().is_ok_and(|real| real == described.project.join(SETTINGS)) {
-            let real = described.project.join(SETTINGS);
-            let bytes = std::fs::read(&real).or_fail(Kind::Usage)?;
-            if described.trust.accept(&real, &bytes) {
-                accepted.push(described.typed(&real));
-                continue;
+        match acceptable(&definitions, &programs, path)? {
+            None => status!("{} is your own file and needs no acceptance", path.display()),
+            Some(file) => {
+                let bytes = std::fs::read(&file).or_fail(ExitKind::Usage)?;
+                if !definitions.trust.accept(&file, &bytes) {
+                    let error = anyhow::anyhow!("cannot accept `{}`: its path is not UTF-8", path.display());
+                    return Err(error).or_fail(ExitKind::Usage);
+                }
+                accepted.push(definitions.relative(&file));
             }
-        }
-        let program = path
-            .canonicalize()
-            .ok()
-            .and_then(|real| programs.iter().find(|file| file.canonicalize().is_ok_and(|path| path == real)));
-        if let Some(program) = program {
-            let bytes = std::fs::read(program).or_fail(Kind::Usage)?;
-            if described.trust.accept(program, &bytes) {
-                accepted.push(described.typed(program));
-                continue;
-            }
-        }
-        let found = path.canonicalize().ok().and_then(|real| {
-            let same = |file: &&DefinitionFile| file.path.canonicalize().is_ok_and(|path| path == real);
-            described.all.files.iter().find(same)
-        });
-        let shown = path.display();
-        let Some(file) = found.filter(|file| !matches!(file.state, DefinitionState::Ignored(_))) else {
-            let error = anyhow::anyhow!(
-                "`{shown}` is no agent, skill, command or `offshoot.toml` of this folder, and no MCP server is started from it"
-            );
-            return Err(error).or_fail_with(Kind::Usage, check);
-        };
-        if let DefinitionState::Invalid(broken) = &file.state {
-            return Err(anyhow::anyhow!("`{shown}` cannot be used: {broken}"))
-                .or_fail_with(Kind::Usage, check);
-        }
-        let bytes = std::fs::read(&file.path).or_fail(Kind::Usage)?;
-        if file.is_project {
-            if !described.trust.accept(&file.path, &bytes) {
-                let error = anyhow::anyhow!("the path of `{shown}` is not UTF-8, and cannot be written down");
-                return Err(error).or_fail(Kind::Usage);
-            }
-            accepted.push(described.typed(&file.path));
-        } else {
-            eprintln!("{shown} is your own, and counts without");
         }
     }
-    described.trust.write(&crate::settings::trust_path()?).map_err(crate::settings::trust_failure)?;
+    definitions.trust.write(&crate::settings::trust_path()?).map_err(crate::settings::trust_failure)?;
     for path in accepted {
-        eprintln!("accepted {}", report::plain(&path));
+        status!("accepted {}", report::plain(&path));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(described: &Described) -> String {
+/// Returns the file to accept for a path: settings, a program of an MCP server, or a definition. Returns `None` for the
+/// user's own definitions.
+fn acceptable(
+    definitions: &FolderDefinitions,
+    programs: &[PathBuf],
+    path: &Path,
+) -> anyhow::Result<Option<PathBuf>> {
+    let check = || "offshoot agents check".to_owned();
+    let shown = path.display();
+    if path.is_dir() {
+        let error = anyhow::anyhow!("`{shown}` is a folder; accept its files");
+        return Err(error).or_fail_with(ExitKind::Usage, || format!("offshoot agents accept {shown}/*.md"));
+    }
+    let real = path.canonicalize().ok();
+    let is_same = |file: &Path| real.is_some() && file.canonicalize().ok() == real;
+    let settings = definitions.project.join(SETTINGS);
+    if real.as_ref() == Some(&settings) {
+        return Ok(Some(settings));
+    }
+    if let Some(program) = programs.iter().find(|file| is_same(file)) {
+        return Ok(Some(program.clone()));
+    }
+    let file = definitions.all.files.iter().find(|file| is_same(&file.path));
+    let Some(file) = file.filter(|file| !matches!(file.state, DefinitionState::Ignored(_))) else {
+        let error = anyhow::anyhow!(
+            "`{shown}` is not an agent, skill, command, `offshoot.toml` or MCP server of this folder"
+        );
+        return Err(error).or_fail_with(ExitKind::Usage, check);
+    };
+    if let DefinitionState::Invalid(broken) = &file.state {
+        return Err(anyhow::anyhow!("cannot use `{shown}`: {broken}")).or_fail_with(ExitKind::Usage, check);
+    }
+    Ok(file.is_project.then(|| file.path.clone()))
+}
+
+fn text(definitions: &FolderDefinitions) -> String {
     let mut text = String::new();
-    let is_general = described.all.agents.iter().any(|agent| agent.name == GENERAL);
+    let is_general = definitions.all.agents.iter().any(|agent| agent.name == GENERAL);
     for (kind, title) in [
         (DefinitionKind::Agent, "agents"),
         (DefinitionKind::Skill, "skills"),
         (DefinitionKind::Command, "commands"),
     ] {
         let used = || {
-            described.all.files.iter().filter(|file| file.kind == kind && file.state == DefinitionState::Used)
+            definitions
+                .all
+                .files
+                .iter()
+                .filter(|file| file.kind == kind && file.state == DefinitionState::Used)
         };
         if kind != DefinitionKind::Agent && used().next().is_none() {
             continue;
         }
-        text += &format!("{title}\n");
+        text += &format!("{}\n", Tone::Strong.paint(title));
         for file in used() {
             let name = report::plain(file.name.as_deref().unwrap_or_default());
-            let off = described
+            let is_disabled = definitions
                 .all
                 .agents
                 .iter()
                 .any(|agent| agent.is_disabled && agent.file.as_ref() == Some(&file.path));
-            let off = if off { " (switched off)" } else { "" };
-            text += &format!("  {name:<20} {}{off}\n", report::plain(&described.typed(&file.path)));
+            let disabled = if is_disabled { " (disabled)" } else { "" };
+            text += &format!("  {name:<20} {}{disabled}\n", report::plain(&definitions.relative(&file.path)));
             for unused in &file.unused {
                 text += &unused_line(unused);
             }
@@ -178,18 +182,18 @@ fn text(described: &Described) -> String {
             text += &format!("  {GENERAL:<20} built in\n");
         }
     }
-    let left: Vec<&DefinitionFile> =
-        described.all.files.iter().filter(|file| file.state != DefinitionState::Used).collect();
-    if !left.is_empty() {
-        text += "not used\n";
+    let unused: Vec<&DefinitionFile> =
+        definitions.all.files.iter().filter(|file| file.state != DefinitionState::Used).collect();
+    if !unused.is_empty() {
+        text += &format!("{}\n", Tone::Warning.paint("not used"));
     }
-    for file in left {
+    for file in unused {
         let line = match &file.state {
             DefinitionState::Invalid(broken) => format!(":{}", broken.line),
             _ => String::new(),
         };
-        let reason = report::plain(&reason(described, file));
-        text += &format!("  {}{line}\n    {reason}\n", report::plain(&described.typed(&file.path)));
+        let reason = report::plain(&reason(definitions, file));
+        text += &format!("  {}{line}\n    {reason}\n", report::plain(&definitions.relative(&file.path)));
         for unused in &file.unused {
             text += &unused_line(unused);
         }
@@ -197,7 +201,7 @@ fn text(described: &Described) -> String {
     text
 }
 
-/// Why no run could be started here.
+/// Explains why no run can start here.
 fn settings_text(error: &anyhow::Error) -> String {
     let hint = hint(error).map(|hint| format!("    {}\n", report::plain(hint))).unwrap_or_default();
     format!("settings\n  {}\n{hint}", report::plain(&format!("{error:#}")))
@@ -208,28 +212,28 @@ fn unused_line(unused: &UnusedKey) -> String {
     format!("    line {line}, `{}` is not used: {}\n", report::plain(key), report::plain(why))
 }
 
-/// Why a file does not count.
-fn reason(described: &Described, file: &DefinitionFile) -> String {
+/// Explains why a file is not used.
+fn reason(definitions: &FolderDefinitions, file: &DefinitionFile) -> String {
     match &file.state {
         DefinitionState::Used => String::new(),
         DefinitionState::Invalid(broken) => broken.why.clone(),
         DefinitionState::NotAccepted => {
-            format!("not accepted as it is; read it, then: {}", described.accept(&file.path))
+            format!("not accepted; read it, then: {}", definitions.accept_command(&file.path))
         }
         DefinitionState::Hidden { by } => {
             let name = file.name.as_deref().unwrap_or_default();
-            format!("`{name}` is described by {}, which comes before it", described.typed(by))
+            format!("{} defines `{name}`, too, and takes precedence", definitions.relative(by))
         }
         DefinitionState::Ignored(why) => (*why).to_owned(),
     }
 }
 
-fn json(described: &Described, settings: Option<&anyhow::Error>) -> Value {
+fn json(definitions: &FolderDefinitions, settings: Option<&anyhow::Error>) -> Value {
     let tools = agent::tools::builtin();
     let kept = |of: &ToolSelection| -> Vec<&str> {
         tools.iter().map(|tool| tool.name()).filter(|name| of.has(name)).collect()
     };
-    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| described.typed(file));
+    let file = |file: &Option<PathBuf>| file.as_ref().map(|file| definitions.relative(file));
     let agent = |agent: &Agent| {
         json!({
             "name": agent.name, "description": agent.description, "model": agent.model,
@@ -244,8 +248,8 @@ fn json(described: &Described, settings: Option<&anyhow::Error>) -> Value {
             "file": file(&skill.file),
         })
     };
-    let all = &described.all;
-    // The same as the text says; where the general one is described, that one counts.
+    let all = &definitions.all;
+    // A definition of the general agent replaces the built-in one.
     let is_general = all.agents.iter().any(|agent| agent.name == GENERAL);
     let built_in =
         agent::definition::choose(&[], None).ok().filter(|_| !is_general).map(|(general, _)| general);
@@ -256,11 +260,11 @@ fn json(described: &Described, settings: Option<&anyhow::Error>) -> Value {
         "agents": all.agents.iter().chain(&built_in).map(agent).collect::<Vec<_>>(),
         "skills": all.skills.iter().map(skill).collect::<Vec<_>>(),
         "commands": all.commands.iter().map(skill).collect::<Vec<_>>(),
-        "files": all.files.iter().map(|file| file_json(described, file)).collect::<Vec<_>>(),
+        "files": all.files.iter().map(|file| file_json(definitions, file)).collect::<Vec<_>>(),
     })
 }
 
-fn file_json(described: &Described, file: &DefinitionFile) -> Value {
+fn file_json(definitions: &FolderDefinitions, file: &DefinitionFile) -> Value {
     let (state, line) = match &file.state {
         DefinitionState::Used => ("used", None),
         DefinitionState::Invalid(broken) => ("broken", Some(broken.line)),
@@ -269,23 +273,31 @@ fn file_json(described: &Described, file: &DefinitionFile) -> Value {
         DefinitionState::Ignored(_) => ("ignored", None),
     };
     let unused = |unused: &UnusedKey| json!({ "key": unused.key, "line": unused.line, "value": unused.value, "reason": unused.why });
-    let reason = Some(reason(described, file)).filter(|reason| !reason.is_empty());
+    let reason = Some(reason(definitions, file)).filter(|reason| !reason.is_empty());
     json!({
-        "file": described.typed(&file.path), "kind": file.kind.word(), "name": file.name, "state": state,
+        "file": definitions.relative(&file.path), "kind": file.kind.word(), "name": file.name, "state": state,
         "line": line, "reason": reason, "unused": file.unused.iter().map(unused).collect::<Vec<_>>(),
     })
 }
 
-/// Somebody asked for something that is described, and not accepted.
-pub(crate) fn not_accepted(described: &Described, kind: DefinitionKind, name: &str) -> Option<anyhow::Error> {
+/// Returns the error for a definition that exists and is not accepted.
+pub(crate) fn not_accepted(
+    definitions: &FolderDefinitions,
+    kind: DefinitionKind,
+    name: &str,
+) -> Option<anyhow::Error> {
     let waits = |file: &&DefinitionFile| {
         file.kind == kind && file.state == DefinitionState::NotAccepted && file.name.as_deref() == Some(name)
     };
-    let file = described.all.files.iter().find(waits)?;
+    let file = definitions.all.files.iter().find(waits)?;
     let error = anyhow::anyhow!(
-        "the {} `{name}` of this folder is not accepted as it is in `{}`",
+        "the {} `{name}` in `{}` is not accepted",
         kind.word(),
-        described.typed(&file.path)
+        definitions.relative(&file.path)
     );
-    Some(marked(Kind::Usage, Some(format!("read it, then: {}", described.accept(&file.path))), error))
+    Some(classify(
+        ExitKind::Usage,
+        Some(format!("read it, then: {}", definitions.accept_command(&file.path))),
+        error,
+    ))
 }

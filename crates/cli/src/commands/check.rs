@@ -7,10 +7,10 @@ use parity::{CheckReport, CriterionAnswer, Evidence};
 use recording::source::Source;
 
 use super::Format;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::progress::Progress;
 use crate::recordings::open;
-use crate::terminal::print;
+use crate::terminal::print_text;
 
 /// Check that a recording is complete and shows what it should
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ use crate::terminal::print;
 
 Exit codes: 0 every criterion holds or does not apply; 1 one does not hold;
 2 you can fix it.")]
-pub(crate) struct Arguments {
+pub(crate) struct Args {
     /// The recording's folder
     #[arg(value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
@@ -29,20 +29,20 @@ pub(crate) struct Arguments {
     format: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     let check = checked(&open(&arguments.recording)?)?;
-    print(&match arguments.format {
+    print_text(&match arguments.format {
         Format::Text => report::check_text(&check, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&check)),
     });
-    Ok(ExitCode::from(if check.ok { 0 } else { Kind::Verdict as u8 }))
+    Ok(ExitCode::from(if check.ok { 0 } else { ExitKind::Verdict as u8 }))
 }
 
 /// Judges a recording.
 pub(crate) fn checked(source: &Source) -> anyhow::Result<CheckReport> {
-    let _shown = Progress::of("checking");
+    let _progress = Progress::step("checking");
     // Whatever cannot be read was opened before: what is wrong now is what it says.
-    Ok(parity::check_recording(&Evidence::gather(source).or_fail(Kind::Usage)?))
+    Ok(parity::check_recording(&Evidence::gather(source).or_fail(ExitKind::Usage)?))
 }
 
 /// The criteria that do not hold, in one line.

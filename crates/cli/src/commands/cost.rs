@@ -1,33 +1,33 @@
-//! `offshoot cost`: what our own runs cost.
+//! `offshoot cost`: sums up the cost of our own runs.
 
 use std::process::ExitCode;
 
 use store::Filter;
 
 use super::Format;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::journal;
-use crate::terminal::print;
+use crate::terminal::print_text;
 
-/// Sum up what our own runs used and cost, by model
+/// Sum up the tokens and cost of our own runs, by model
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot cost
   offshoot cost 1m7g0c8g --format json")]
-pub(crate) struct Arguments {
-    /// Only this run and those below it; the beginning of its id is enough
+pub(crate) struct Args {
+    /// Only this run and its descendants; the beginning of the id is enough
     run: Option<String>,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
-    let below = arguments.run.as_deref().map(|run| journal::find(&store, run)).transpose()?;
-    let runs = store.runs(&Filter { below, ..Filter::default() }).or_fail(Kind::Outside)?;
+    let root = args.run.as_deref().map(|run| journal::find_run(&store, run)).transpose()?;
+    let runs = store.runs(&Filter { below: root, ..Filter::default() }).or_fail(ExitKind::Outside)?;
     let prices_of = session::model::TABLE_MONTH;
-    print(&match arguments.format {
+    print_text(&match args.format {
         Format::Text => report::cost_text(&runs, prices_of, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::cost_json(&runs, prices_of))),
     });

@@ -1,38 +1,34 @@
-//! `offshoot doctor`: what is missing on this machine, and the command that fixes it.
+//! `offshoot doctor`: checks this machine, and prints the commands that fix problems.
 
 use std::process::ExitCode;
 
 use harness::{Finding, Places};
+use report::Tone;
 
+use super::Format;
 use super::report::OPENER;
-use crate::failure::{Kind, OrFail, hint};
-use crate::terminal::print;
+use crate::failure::{ExitKind, OrFail, hint};
+use crate::terminal::print_text;
 use crate::{child, journal, paths};
 
-/// Say what this machine lacks, and the command that fixes it
+/// Check this machine, and print the commands that fix problems
 ///
-/// Exit code 1 when something is missing that captures need, or the journal of our own runs is damaged.
+/// The exit code is 1 if captures need something that is missing, or if the journal of our own runs is damaged.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot doctor
   offshoot doctor --format json")]
-pub(crate) struct Arguments {
-    /// How to print it
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+pub(crate) struct Args {
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let hint = || "export HOME=/home/you".to_owned();
     let places = Places {
-        data: paths::data_dir().or_fail_with(Kind::Usage, hint)?,
-        cache: paths::cache_dir().or_fail_with(Kind::Usage, hint)?,
+        data: paths::data_dir().or_fail_with(ExitKind::Usage, hint)?,
+        cache: paths::cache_dir().or_fail_with(ExitKind::Usage, hint)?,
         slots: paths::slots_dir(),
     };
     let mut findings = harness::doctor(&places, &harness::list());
@@ -41,32 +37,32 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     findings.push(sandbox_finding());
     findings.push(browser_finding());
     let missing = findings.iter().any(|finding| finding.needed && !finding.ok);
-    match arguments.format {
-        Format::Text => print(&findings.iter().map(text).collect::<String>()),
+    match args.format {
+        Format::Text => print_text(&findings.iter().map(text).collect::<String>()),
         Format::Json => {
             let json = serde_json::json!({ "format": 1, "ok": !missing, "findings": findings });
-            print(&format!("{}\n", report::harmless_json(&json)));
+            print_text(&format!("{}\n", report::harmless_json(&json)));
         }
     }
-    Ok(if missing { ExitCode::from(Kind::Verdict as u8) } else { ExitCode::SUCCESS })
+    Ok(if missing { ExitCode::from(ExitKind::Verdict as u8) } else { ExitCode::SUCCESS })
 }
 
-/// The journal of our own runs, read from end to end where there is one.
+/// Checks the whole journal of our own runs.
 fn journal_finding() -> Finding {
     let mut finding = Finding {
         name: "journal".to_owned(),
         ok: true,
         needed: true,
         found: None,
-        why: "keeps the runs of our own agents".to_owned(),
+        why: "stores the runs of our own agents".to_owned(),
         fix: None,
     };
     let store = paths::data_dir().map(|data| data.join("store.db")).unwrap_or_default();
     if !store.exists() {
-        finding.found = Some("none yet; the first run makes it".to_owned());
+        finding.found = Some("none yet; the first run creates it".to_owned());
         return finding;
     }
-    let health = journal::open().and_then(|store| store.check().or_fail(Kind::Outside));
+    let health = journal::open().and_then(|store| store.check().or_fail(ExitKind::Outside));
     match health {
         Ok(health) if health.problems.is_empty() => {
             finding.found = Some(format!("version {}, SQLite {}", health.version, health.sqlite));
@@ -83,41 +79,41 @@ fn journal_finding() -> Finding {
     finding
 }
 
-/// The settings that a run in this folder would have.
+/// Checks the settings of a run in this folder.
 fn settings_finding() -> Finding {
     let read = std::env::current_dir()
-        .or_fail(Kind::Outside)
+        .or_fail(ExitKind::Outside)
         .and_then(|here| crate::settings::check_settings(&here));
     Finding {
         name: "settings".to_owned(),
         ok: read.is_ok(),
         needed: true,
-        why: "say who answers our own agents, and what they may do".to_owned(),
+        why: "choose the provider and the permissions of our own agents".to_owned(),
         fix: read.is_err().then(|| crate::settings::ALL_SETTINGS.to_owned()),
-        found: Some(read.map_or_else(|error| error.to_string(), |_| "can be read".to_owned())),
+        found: Some(read.map_or_else(|error| error.to_string(), |_| "valid".to_owned())),
     }
 }
 
-/// What holds the commands of our own agents: tried, and not only looked for.
+/// Tries the sandbox for commands of our own agents.
 fn sandbox_finding() -> Finding {
-    let tried = || -> anyhow::Result<Result<(), String>> {
+    let try_it = || -> anyhow::Result<Result<(), String>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let launcher = Some(std::env::current_exe()?);
         Ok(runtime.block_on(agent::ShellConfig { launcher, ..agent::ShellConfig::default() }.check()))
     };
-    let held = tried().unwrap_or_else(|error| Err(error.to_string()));
+    let result = try_it().unwrap_or_else(|error| Err(error.to_string()));
     Finding {
         name: "sandbox".to_owned(),
-        ok: held.is_ok(),
+        ok: result.is_ok(),
         needed: false,
-        why: "holds what `bash` of our own agents runs (Landlock, seccomp); without it no command is run"
+        why: "limits commands of our own agents (Landlock, seccomp); without it they run no commands"
             .to_owned(),
-        fix: held.is_err().then(|| "uname -r; cat /sys/kernel/security/lsm".to_owned()),
-        found: Some(held.map_or_else(|why| why, |()| "Landlock and seccomp hold".to_owned())),
+        fix: result.is_err().then(|| "uname -r; cat /sys/kernel/security/lsm".to_owned()),
+        found: Some(result.map_or_else(|why| why, |()| "Landlock and seccomp work".to_owned())),
     }
 }
 
-/// What `offshoot report --open` hands a page to.
+/// Looks for the program that opens a page of `offshoot report --open`.
 fn browser_finding() -> Finding {
     let found = child::find(OPENER);
     let fix = if cfg!(target_os = "macos") { "ls -l /usr/bin/open" } else { "apt-get install xdg-utils" };
@@ -125,8 +121,7 @@ fn browser_finding() -> Finding {
         name: OPENER.to_owned(),
         ok: found.is_some(),
         needed: false,
-        why: "shows the page of `offshoot report --open` in a browser; without it, open the file yourself"
-            .to_owned(),
+        why: "opens the page of `offshoot report --open` in a browser".to_owned(),
         fix: found.is_none().then(|| fix.to_owned()),
         found: found.map(|path| path.display().to_string()),
     }
@@ -134,34 +129,36 @@ fn browser_finding() -> Finding {
 
 fn text(finding: &Finding) -> String {
     let mark = match (finding.ok, finding.needed) {
-        (true, _) => "ok     ",
-        (false, true) => "MISSING",
-        (false, false) => "without",
+        (true, _) => Tone::Good.paint("ok") + "     ",
+        (false, true) => Tone::Bad.paint("MISSING"),
+        (false, false) => Tone::Warning.paint("without"),
     };
     let found = finding.found.as_deref().unwrap_or_default();
-    let line = listed(&format!("{mark} {:<20} ", finding.name), found);
+    let indent = "MISSING ".len() + 21;
+    let line = list(&format!("{mark} {:<20} ", finding.name), indent, &report::plain(found));
     match &finding.fix {
-        Some(fix) => format!("{line}        {}\n        $ {fix}\n", finding.why),
+        Some(fix) => {
+            let (why, fix) = (report::plain(&finding.why), Tone::Hint.paint(&report::plain(fix)));
+            format!("{line}        {why}\n        $ {fix}\n")
+        }
         None => line,
     }
 }
 
-/// What was found behind its name; what does not fit goes on below, an item of the list at a time.
-fn listed(head: &str, found: &str) -> String {
+/// Wraps a comma-separated list after a head of `indent` columns.
+fn list(head: &str, indent: usize, items: &str) -> String {
     const WIDTH: usize = 80;
-    let indent = head.chars().count();
-    let mut lines = vec![head.to_owned()];
-    for item in found.split_inclusive(", ") {
-        let (line, has) =
-            (lines.last().map_or(0, |line| line.chars().count()), item.trim_end().chars().count());
-        if line > indent && line + has > WIDTH {
-            lines.push(" ".repeat(indent));
+    let mut text = head.to_owned();
+    let mut column = indent;
+    for item in items.split_inclusive(", ") {
+        if column > indent && column + item.trim_end().chars().count() > WIDTH {
+            text = format!("{}\n{}", text.trim_end(), " ".repeat(indent));
+            column = indent;
         }
-        if let Some(line) = lines.last_mut() {
-            line.push_str(item);
-        }
+        text += item;
+        column += item.chars().count();
     }
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    format!("{}\n", text.trim_end())
 }
 
 #[cfg(test)]
@@ -169,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_stays_within_the_screen() {
+    fn a_long_list_is_wrapped() {
         let finding = |found: &str| Finding {
             name: "oh-my-opencode".to_owned(),
             ok: true,
@@ -181,6 +178,7 @@ mod tests {
         let long = "opencode_1.0.185__oh-my-opencode_2.14.0, opencode_1.18.33__oh-my-opencode_4.19.4";
         let head = "ok      oh-my-opencode       ";
         let below = format!("\n{}", " ".repeat(head.len()));
+        let text = |finding: &Finding| report::terminal_text(&super::text(finding), false);
         assert_eq!(text(&finding(long)), format!("{head}{}\n", long.replace(", ", &format!(",{below}"))));
         assert_eq!(text(&finding("1, 2")), format!("{head}1, 2\n"));
     }

@@ -1,4 +1,4 @@
-//! `offshoot export`: a recording in the form that other tools read.
+//! `offshoot export`: writes a recording in a format of other tools.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,56 +13,56 @@ use crate::{output, page};
 
 /// Write a recording as a HAR file, a session, or a page
 ///
-/// Secrets are gone from a recording, and stay gone here.
+/// Secrets were removed when the recording was made, so no export contains them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot export hello-recording --format har --out hello.har
   offshoot export hello-recording --format html --out hello.html
   offshoot export hello-recording --format session | jq .lanes[0].final_text")]
-pub(crate) struct Arguments {
-    /// The recording's folder, or a folder of dumps
+pub(crate) struct Args {
+    /// Folder of the recording, or a folder of dumps
     #[arg(value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
-    /// What to make of it
+    /// Format to write
     #[arg(long, value_enum)]
-    format: To,
-    /// The file to write; without it, it is printed
+    format: ExportFormat,
+    /// File to write; standard output if omitted
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum To {
-    /// HAR 1.2: every exchange in order of arrival
+enum ExportFormat {
+    /// HAR 1.2: all exchanges in order of arrival
     Har,
-    /// The whole session as one tree, as `normalize` writes it to replay_session.json
+    /// The session as one tree, as in replay_session.json of `normalize`
     Session,
-    /// One page that needs nothing else: agents, turns, calls, and every body
+    /// A self-contained page with agents, turns, calls, and all bodies
     Html,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let source = open(&arguments.recording)?;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let source = open(&args.recording)?;
     let damage = damage(&source)?;
-    match &arguments.out {
-        None => output::print(|out| export(&source, &damage, arguments.format, out))?,
+    match &args.out {
+        None => output::print(|out| export(&source, &damage, args.format, out))?,
         Some(path) => {
-            output::check_place(path, &[source.dir()])?;
-            output::write(path, |out| export(&source, &damage, arguments.format, out))?;
+            output::check_target(path, &[source.dir()])?;
+            output::write(path, |out| export(&source, &damage, args.format, out))?;
         }
     }
     for file in &damage {
-        eprintln!("damaged since it was sealed: {}", report::plain(file));
+        warning!("changed since it was sealed: {}", report::plain(file));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn export(source: &Source, damage: &[String], to: To, out: &mut dyn Write) -> io::Result<()> {
+fn export(source: &Source, damage: &[String], format: ExportFormat, out: &mut dyn Write) -> io::Result<()> {
     let exported = harness::import::from_exports(source.dir());
-    match to {
-        To::Har => har(source, out),
-        To::Session => out.write_all(&normalize::session(source, exported.as_ref()).1.to_json()),
-        To::Html => page::recording(source, damage, out),
+    match format {
+        ExportFormat::Har => har(source, out),
+        ExportFormat::Session => out.write_all(&normalize::session(source, exported.as_ref()).1.to_json()),
+        ExportFormat::Html => page::recording(source, damage, out),
     }
 }
 
@@ -78,12 +78,12 @@ fn har(source: &Source, out: &mut dyn Write) -> io::Result<()> {
             answered: source.answered(n).ok().flatten().as_ref(),
             place: places.get(asked.id.as_str()).copied(),
             sending_us: recording.and_then(|recording| recording.sending(n)),
-            // Our proxy speaks nothing else to a provider.
+            // Our proxy uses HTTP/1.1 to all providers.
             http: recording.map(|_| "HTTP/1.1"),
         })?;
     }
     for problem in &ordered.problems {
-        eprintln!("{}: {}", report::plain(&problem.what), report::plain(&problem.why));
+        status!("{}: {}", report::plain(&problem.what), report::plain(&problem.why));
     }
     har.end().map(drop)
 }

@@ -1,4 +1,4 @@
-//! `offshoot import`: a session from what a harness left behind.
+//! `offshoot import`: makes a session from the transcripts of a harness.
 
 use std::fs;
 use std::io;
@@ -13,59 +13,60 @@ use serde_json::json;
 
 use super::Format;
 use super::capture::explain;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::paths;
 use crate::progress::Progress;
 use crate::terminal::counted;
-use crate::terminal::print;
+use crate::terminal::print_text;
 
-/// How often it is searched anew because the last pass taught something.
-const MOST_PASSES: usize = 4;
+/// Maximum number of redaction passes. A pass is repeated if it found a new secret.
+const MAX_PASSES: usize = 4;
 
-/// Make a session of what a harness left behind
+/// Make a session from the transcripts of a harness
 ///
-/// It is written to DIR/replay_session.json. `claude-transcript` reads a session's .jsonl and those of its sub-agents, or all sessions in a folder.
-/// `opencode-export` reads what `opencode export` printed, the session and its children, as files or as a folder of
-/// them. What is not understood is skipped and named, and secrets are taken out as in a recording.
+/// The session is written to DIR/replay_session.json. `claude-transcript` reads the .jsonl of a session and of its
+/// sub-agents, or all sessions in a folder. `opencode-export` reads the output of `opencode export` for a session and its
+/// children, as files or as a folder. Records of unknown kinds are skipped and listed. Secrets are removed as in a
+/// recording.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot import claude-transcript ~/.claude/projects/-home-me/SESSION.jsonl \\
                   --out session
   offshoot import opencode-export main.json child-1.json --out session")]
-pub(crate) struct Arguments {
-    /// What it was left as
+pub(crate) struct Args {
+    /// Format of the transcripts
     #[arg(value_name = "SOURCE", value_enum)]
-    source: From,
-    /// Files, or folders of them
+    source: TranscriptFormat,
+    /// Files, or folders of files
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Where the session goes; must not exist or be empty
+    /// Folder for the session; must not exist or be empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How to print what was done
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum From {
-    /// What `opencode export` prints
+enum TranscriptFormat {
+    /// Output of `opencode export`
     OpencodeExport,
-    /// What Claude Code keeps below ~/.claude/projects
+    /// Transcripts of Claude Code, in ~/.claude/projects
     ClaudeTranscript,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let source = match arguments.source {
-        From::OpencodeExport => Leaving::OpencodeExport,
-        From::ClaudeTranscript => Leaving::ClaudeTranscript,
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let source = match args.source {
+        TranscriptFormat::OpencodeExport => Leaving::OpencodeExport,
+        TranscriptFormat::ClaudeTranscript => Leaving::ClaudeTranscript,
     };
-    let progress = Progress::of("reading what was left");
-    let imported = import(source, &arguments.paths).map_err(explain)?;
-    progress.say("searching for secrets");
-    let path = write(&arguments.out, &without_secrets(imported.envelope.to_json())?)?;
+    let progress = Progress::step("reading the transcripts");
+    let imported = import(source, &args.paths).map_err(explain)?;
+    progress.set_step("searching for secrets");
+    let path = write(&args.out, &redact_secrets(imported.envelope.to_json())?)?;
     drop(progress);
-    print(&match arguments.format {
+    print_text(&match args.format {
         Format::Text => text(&imported, &path),
         Format::Json => {
             let (lanes, side, turns) = counts(&imported);
@@ -79,13 +80,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a later line teaches is removed from the lines before it, too.
-fn without_secrets(mut json: Vec<u8>) -> anyhow::Result<Vec<u8>> {
-    let data_dir = paths::data_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+/// Redacts secrets. A secret that a later line reveals is removed from earlier lines, too.
+fn redact_secrets(mut json: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    let data_dir = paths::data_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
     let key = load_or_create_key(&data_dir)
-        .or_fail_with(Kind::Usage, || "set OFFSHOOT_DATA_DIR to a folder that you can write".into())?;
+        .or_fail_with(ExitKind::Usage, || "set OFFSHOOT_DATA_DIR to a writable folder".into())?;
     let mut redactor = Redactor::new(key);
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MAX_PASSES {
         let known = redactor.generation();
         json = redactor.redact_text(ENVELOPE, &json).bytes.into_owned();
         if redactor.generation() == known {
@@ -96,24 +97,24 @@ fn without_secrets(mut json: Vec<u8>) -> anyhow::Result<Vec<u8>> {
 }
 
 fn write(dir: &Path, json: &[u8]) -> anyhow::Result<PathBuf> {
-    let hint = || "give another folder with `--out`".to_owned();
+    let hint = || "give an empty folder with `--out`".to_owned();
     let is_taken = match fs::read_dir(dir) {
         Ok(mut entries) => entries.next().is_some(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
     if is_taken {
         let error = anyhow::anyhow!("`{}` exists and is not an empty folder", dir.display());
-        return Err(error).or_fail_with(Kind::Usage, hint);
+        return Err(error).or_fail_with(ExitKind::Usage, hint);
     }
     let path = dir.join(ENVELOPE);
     let written = fs::create_dir_all(dir).and_then(|()| fs::write(&path, json));
     let written = written
         .map_err(|error| anyhow::Error::from(error).context(format!("cannot write `{}`", path.display())));
-    written.or_fail(Kind::Outside)?;
+    written.or_fail(ExitKind::Outside)?;
     Ok(path)
 }
 
-/// Lanes, side lanes, and the turns of both.
+/// Counts lanes, side lanes, and the turns of both.
 fn counts(imported: &Imported) -> (usize, usize, usize) {
     let agents = imported.envelope.agents();
     let turns = agents.iter().copied().chain(&imported.envelope.side).map(|lane| lane.turns.len());

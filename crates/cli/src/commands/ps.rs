@@ -1,51 +1,52 @@
-//! `offshoot ps`: our own runs.
+//! `offshoot ps`: lists our own runs.
 
 use std::process::ExitCode;
 
 use store::Filter;
 
 use super::Format;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::journal;
-use crate::terminal::print;
+use crate::terminal::print_text;
 
-/// How many roots are listed without `--all`, and how many ended brothers below each.
-const USUAL: u32 = 30;
-const BROTHERS: usize = 10;
+/// Number of run trees that are listed without `--all`.
+const MAX_TREES: u32 = 30;
+/// Number of ended runs that are listed below one parent without `--all`.
+const MAX_ENDED: usize = 10;
 
-/// List our own runs: where they stand, and what they cost
+/// List runs of our own agents, with their status, tokens and cost
 ///
-/// A run whose process is gone is shown as `interrupted`; `offshoot run --resume RUN` goes on with it.
+/// `interrupted` means that the process of the run is gone. To resume it: `offshoot run --resume RUN`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot ps
   offshoot ps --live")]
-pub(crate) struct Arguments {
-    /// Only the runs that are at work
+pub(crate) struct Args {
+    /// List only active runs
     #[arg(long)]
     live: bool,
-    /// All runs, not only the newest 30 with those below them
+    /// List all runs, not only the newest 30 trees
     #[arg(long)]
     all: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
-    let roots = (!arguments.all && !arguments.live).then_some(USUAL);
-    let filter = Filter { live: arguments.live, roots, ..Filter::default() };
-    let mut runs = store.runs(&filter).or_fail(Kind::Outside)?;
-    runs.iter_mut().for_each(journal::as_it_is);
-    if arguments.live {
+    let roots = (!args.all && !args.live).then_some(MAX_TREES);
+    let filter = Filter { live: args.live, roots, ..Filter::default() };
+    let mut runs = store.runs(&filter).or_fail(ExitKind::Outside)?;
+    runs.iter_mut().for_each(journal::mark_interrupted);
+    if args.live {
         runs.retain(|run| run.status.is_live());
     }
-    print(&match arguments.format {
-        Format::Text if runs.is_empty() && arguments.live => "no run is at work\n".to_owned(),
+    print_text(&match args.format {
+        Format::Text if runs.is_empty() && args.live => "no active runs\n".to_owned(),
         Format::Text => {
-            let brothers = if arguments.all { usize::MAX } else { BROTHERS };
-            report::ps_text(&runs, journal::now(), crate::terminal::width(), brothers)
+            let max_ended = if args.all { usize::MAX } else { MAX_ENDED };
+            report::ps_text(&runs, journal::now(), crate::terminal::width(), max_ended)
         }
         Format::Json => format!("{}\n", report::harmless_json(&report::ps_json(&runs))),
     });

@@ -1,4 +1,4 @@
-//! `offshoot replay`: a recording stands in for the model.
+//! `offshoot replay`: serves recorded replies instead of calling the model.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,156 +8,170 @@ use std::time::Duration;
 
 use harness::Replaying;
 use proxy::replay::{
-    Fault, OnMiss, Order, Pace, RecordedTraffic, ReplayLoadError, ReplayReport, ReplayServer, ReplaySettings,
+    Fault, FaultParseError, OnMiss, Order, Pace, RecordedTraffic, ReplayLoadError, ReplayReport,
+    ReplayServer, ReplaySettings,
 };
 use proxy::{Upstream, Upstreams};
 use recording::{Manifest, Recording, Replay};
 
 use super::capture;
-use crate::failure::{Kind, OrFail};
-use crate::record::{Session, base_urls, check_command, stand_in};
+use crate::failure::{ExitKind, OrFail};
+use crate::record::{RecordingPlan, base_urls, check_command, substitute_variables};
 use crate::signals::Signals;
 use crate::{child, paths};
 
-/// Let a recording stand in for the model
+/// Serve recorded replies instead of calling the model
 ///
-/// Without a command and without --listen, the harness of the recording is started again as `capture` started it,
-/// and a new recording is made. With a command behind `--`, that is started with ANTHROPIC_BASE_URL and
-/// OPENAI_BASE_URL leading here. With --listen, whoever comes is answered until Ctrl-C.
+/// Without a command and without --listen, offshoot starts the harness of the recording again as `capture` did, and makes a
+/// new recording. A command after `--` is started with ANTHROPIC_BASE_URL and OPENAI_BASE_URL set to the replay. With
+/// --listen, the replay serves all clients until Ctrl-C.
 ///
-/// Nothing is ever forwarded to a real model. What the model had said before decides which answer a request gets. A
-/// main agent that begins with other words than the recorded one is served all the same, and reported. A turn, a
-/// sub-agent or a question aside that is nothing like a recorded one gets an error in the provider's shape.
+/// No request is forwarded to a real model. The replies so far decide which reply a request gets. A main agent that begins
+/// with another prompt is served and reported. A turn, a sub-agent or a side call that resembles no recorded one gets an
+/// error in the format of the provider.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = after_help())]
+pub(crate) struct Args {
+    /// Recording, or folder of dumps
+    #[arg(value_name = "RECORDING", value_parser = crate::recordings::recording_at())]
+    recording: PathBuf,
+    /// Loopback address to listen on; port 0 means any free port
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Process id of the harness, if it was started elsewhere
+    #[arg(long, value_name = "PID", requires = "listen")]
+    pid: Option<u32>,
+    /// Pace of the replies
+    #[arg(long, value_name = "instant|recorded", default_value = "instant", value_parser = parse_pace)]
+    pace: Pace,
+    /// Order of the replies: as requested, as recorded, or another valid order [default: recorded; free with --listen]
+    #[arg(long, value_name = "free|recorded|seed=N")]
+    order: Option<Order>,
+    /// Wait this long for an idle harness, instead of watching its process
+    #[arg(long, value_name = "MS")]
+    settle: Option<u64>,
+    /// Make something fail at an exact place (repeatable); see docs/guide/replay.md
+    #[arg(long, value_name = "SPEC", value_parser = parse_fault)]
+    fault: Vec<Fault>,
+    /// Reply to a request that was not recorded
+    #[arg(long, value_name = "error|nearest", default_value = "error", value_parser = parse_on_miss)]
+    on_miss: OnMiss,
+    /// Report simulated prompt cache usage instead of the recorded one; see docs/guide/cache.md
+    #[arg(long)]
+    cache_sim: bool,
+    /// Version of the harness to use instead of the recorded one
+    #[arg(long, value_name = "V", conflicts_with_all = ["command", "listen"])]
+    harness_version: Option<String>,
+    /// Workspace to use instead of the recorded one
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "listen"])]
+    fixture_dir: Option<PathBuf>,
+    /// Maximum run time of the harness
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["command", "listen"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Set a variable of the harness, or pass on one of yours (repeatable)
+    #[arg(long, value_name = "NAME[=VALUE]", conflicts_with_all = ["command", "listen"])]
+    env: Vec<String>,
+    /// Folder for the new recording; must not exist or be empty [default for a harness: in ./replays]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Command to serve, after `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+const FAULT_GRAMMAR: &str = "\
+A fault is lane=L,turn=N[,attempt=N|all][,event=N]:KIND, where KIND is one of
+  status=CODE[,retry-after=S]  cut  reset  stall[=TIME]  slow=TIME  garbage
+  half  duplicate  error=TYPE  end  content-type=TYPE";
+
+fn after_help() -> String {
+    format!(
+        "Examples:
   offshoot replay goldens/claude-code/2.1.325/wakeup/runs/RUN --out again
   offshoot replay rec -- claude -p hello
   offshoot replay rec --listen 127.0.0.1:8080 --order free
   offshoot replay rec --fault lane=main,turn=2,event=5:cut --out cut
 
-A fault is lane=L,turn=N[,attempt=N|all][,event=N]:KIND, and KIND one of
-  status=CODE[,retry-after=S]  cut  reset  stall[=TIME]  slow=TIME  garbage
-  half  duplicate  error=TYPE  end  content-type=TYPE
+{FAULT_GRAMMAR}
 
-Exit codes: the command's own when that is not 0; else
-  0  every request had its answer, every recorded turn was asked for, and
-     every fault happened
-  1  not so
+Exit codes: the command's own if it is not 0; else
+  0  every request got its recorded reply, every recorded turn was requested,
+     and every fault happened
+  1  otherwise
   2  you can fix it
-  3  the harness or the disk failed")]
-pub(crate) struct Arguments {
-    /// A recording, or a folder of dumps
-    #[arg(value_name = "RECORDING", value_parser = crate::recordings::recording_at())]
-    recording: PathBuf,
-    /// The loopback address to listen on; port 0 takes any free one
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<SocketAddr>,
-    /// The harness's process, where it was not started from here
-    #[arg(long, value_name = "PID", requires = "listen")]
-    pid: Option<u32>,
-    /// How fast: as it goes, or as it was
-    #[arg(long, value_name = "instant|recorded", default_value = "instant", value_parser = parse_pace)]
-    pace: Pace,
-    /// In which order: whoever asks first, as recorded, or another legal one; `recorded` without, and `free` with
-    /// --listen
-    #[arg(long, value_name = "free|recorded|seed=N")]
-    order: Option<Order>,
-    /// Wait so long wherever the harness gives no sign, instead of looking whether it rests
-    #[arg(long, value_name = "MS")]
-    settle: Option<u64>,
-    /// Let something go wrong at an exact place (repeatable); see docs/guide/replay.md
-    #[arg(long, value_name = "SPEC")]
-    fault: Vec<Fault>,
-    /// What a request gets that was not recorded
-    #[arg(long, value_name = "error|nearest", default_value = "error", value_parser = parse_on_miss)]
-    on_miss: OnMiss,
-    /// ReplayReport the usage that the provider's prompt cache would come to now, not the recorded one; see docs/guide/cache.md
-    #[arg(long)]
-    cache_sim: bool,
-    /// Another version of the recorded harness
-    #[arg(long, value_name = "V", conflicts_with_all = ["command", "listen"])]
-    harness_version: Option<String>,
-    /// Another workspace than the recorded one
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "listen"])]
-    fixture_dir: Option<PathBuf>,
-    /// End the harness after so many seconds
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["command", "listen"])]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    timeout: Option<u64>,
-    /// Pass this variable on to the recorded harness, or set it (repeatable)
-    #[arg(long, value_name = "NAME[=VALUE]", conflicts_with_all = ["command", "listen"])]
-    env: Vec<String>,
-    /// The new recording's own folder; must not exist or be empty; a harness that is started again goes to ./replays/…
-    /// without
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// The command to replay it to, behind `--`
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
+  3  the harness or the disk failed"
+    )
 }
 
 fn parse_pace(text: &str) -> Result<Pace, String> {
     match text {
         "instant" => Ok(Pace::Instant),
         "recorded" => Ok(Pace::Recorded),
-        _ => Err("there are `instant` and `recorded`".to_owned()),
+        _ => Err("expected `instant` or `recorded`".to_owned()),
     }
+}
+
+fn parse_fault(text: &str) -> Result<Fault, String> {
+    text.parse().map_err(|error: FaultParseError| format!("{error}\n\n{FAULT_GRAMMAR}"))
 }
 
 fn parse_on_miss(text: &str) -> Result<OnMiss, String> {
     match text {
         "error" => Ok(OnMiss::Error),
         "nearest" => Ok(OnMiss::Nearest),
-        _ => Err("there are `error` and `nearest`".to_owned()),
+        _ => Err("expected `error` or `nearest`".to_owned()),
     }
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let traffic = Arc::new(load(&arguments.recording)?);
-    warn_of_damage(&arguments.recording);
-    check_faults(&traffic, &arguments.fault)?;
-    let usual = if arguments.listen.is_some() { Order::Free } else { Order::Recorded };
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let traffic = Arc::new(load(&args.recording)?);
+    warn_of_damage(&args.recording);
+    check_faults(&traffic, &args.fault)?;
+    let default = if args.listen.is_some() { Order::Free } else { Order::Recorded };
     let settings = ReplaySettings {
-        pace: arguments.pace,
-        order: arguments.order.unwrap_or(usual),
-        settle: arguments.settle.map(Duration::from_millis),
-        faults: arguments.fault.clone(),
-        on_miss: arguments.on_miss,
-        cache_sim: arguments.cache_sim,
+        pace: args.pace,
+        order: args.order.unwrap_or(default),
+        settle: args.settle.map(Duration::from_millis),
+        faults: args.fault.clone(),
+        on_miss: args.on_miss,
+        cache_sim: args.cache_sim,
     };
-    if arguments.command.is_empty() && arguments.listen.is_none() {
-        return start_again(arguments, traffic, settings);
+    if args.command.is_empty() && args.listen.is_none() {
+        return replay_to_harness(args, traffic, settings);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .or_fail(Kind::Outside)?;
-    runtime.block_on(serve(arguments, traffic, settings))
+        .or_fail(ExitKind::Outside)?;
+    runtime.block_on(serve(args, traffic, settings))
 }
 
 fn load(dir: &Path) -> anyhow::Result<RecordedTraffic> {
     let hint = || match dir.is_dir() {
-        true => format!("`offshoot check {}` says what is wrong with it", dir.display()),
-        false => "give the folder of a recording, the one that `--out` named".to_owned(),
+        true => format!("offshoot check {}", dir.display()),
+        false => "give the folder that `--out` named".to_owned(),
     };
     match RecordedTraffic::load(dir) {
         Err(ReplayLoadError::Empty { .. }) => RecordedTraffic::load(dir)
-            .or_fail_with(Kind::Usage, || "record something first, as with `offshoot capture`".into()),
-        loaded => loaded.or_fail_with(Kind::Usage, hint),
+            .or_fail_with(ExitKind::Usage, || {
+                "make a recording first, for example with `offshoot capture`".into()
+            }),
+        loaded => loaded.or_fail_with(ExitKind::Usage, hint),
     }
 }
 
-/// What was changed is replayed all the same: somebody may want just that. Loose dumps were never sealed.
+/// Warns of a recording that changed since it was sealed. It is replayed, because the change may be intended.
 fn warn_of_damage(dir: &Path) {
     let damage = Recording::open(dir).and_then(|recording| recording.damage()).unwrap_or_default();
     if let Some(first) = damage.first() {
-        eprintln!("warning: the recording was changed since it was sealed: {}", report::visible(first));
-        eprintln!("hint: `offshoot show {}` names everything that was", dir.display());
+        warning!("the recording changed since it was sealed: {}", report::visible(first));
+        hint!("offshoot show {}", dir.display());
     }
 }
 
-/// A fault at a place that the recording has not would never happen.
+/// Refuses a fault at a place that the recording does not have.
 fn check_faults(traffic: &RecordedTraffic, faults: &[Fault]) -> anyhow::Result<()> {
     for fault in faults {
         let lane = traffic.lanes().lanes.iter().find(|lane| lane.id == fault.lane);
@@ -165,11 +179,11 @@ fn check_faults(traffic: &RecordedTraffic, faults: &[Fault]) -> anyhow::Result<(
         match lane {
             None => {
                 Err(anyhow::anyhow!("the recording has no lane `{}` for the fault `{fault}`", fault.lane))
-                    .or_fail_with(Kind::Usage, || format!("its lanes are {}", lanes.join(", ")))?
+                    .or_fail_with(ExitKind::Usage, || format!("use one of the lanes {}", lanes.join(", ")))?
             }
             Some(lane) if fault.turn as usize > lane.turns.len() => {
                 Err(anyhow::anyhow!("lane `{}` has no turn {} for the fault `{fault}`", lane.id, fault.turn))
-                    .or_fail_with(Kind::Usage, || format!("it has {}", lane.turns.len()))?;
+                    .or_fail_with(ExitKind::Usage, || format!("use a turn from 1 to {}", lane.turns.len()))?;
             }
             Some(_) => {}
         }
@@ -177,128 +191,154 @@ fn check_faults(traffic: &RecordedTraffic, faults: &[Fault]) -> anyhow::Result<(
     Ok(())
 }
 
-/// Runs the recorded harness again.
-fn start_again(
-    arguments: Arguments,
+/// Starts the recorded harness again, and replays to it.
+fn replay_to_harness(
+    args: Args,
     traffic: Arc<RecordedTraffic>,
     settings: ReplaySettings,
 ) -> anyhow::Result<ExitCode> {
-    let dir = &arguments.recording;
+    let dir = &args.recording;
     let replaying = Replaying { name: dir.display().to_string(), traffic, settings };
     let config = paths::config_dir().ok();
     let user_env = capture::user_env();
     let mut asked = harness::again(
         dir,
         replaying,
-        arguments.harness_version,
+        args.harness_version,
         config.as_deref(),
         capture::places()?,
-        arguments.out,
-        capture::variables(&arguments.env, &user_env)?,
+        args.out,
+        capture::variables(&args.env, &user_env)?,
         user_env,
     )
     .map_err(capture::explain)?;
-    asked.fixture_dir = arguments.fixture_dir;
-    asked.timeout = arguments.timeout.map(Duration::from_secs);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().or_fail(Kind::Outside)?;
-    let captured = capture::captured(&runtime, asked)?;
-    let derived = capture::after_sealing(&captured);
+    asked.fixture_dir = args.fixture_dir;
+    asked.timeout = args.timeout.map(Duration::from_secs);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().or_fail(ExitKind::Outside)?;
+    let captured = capture::capture(&runtime, asked)?;
+    let check = capture::derive_files(&captured);
     let report = captured.replayed.clone().unwrap_or_default();
-    tell(&report);
-    let code = capture::conclude(&captured);
-    derived?;
-    match code == ExitCode::SUCCESS && !report.is_complete() {
-        true => Ok(ExitCode::from(Kind::Verdict as u8)),
-        false => Ok(code),
-    }
+    print_report(&report);
+    let code = capture::print_result(&captured);
+    check?;
+    Ok(final_code(code, &report))
 }
 
-/// Answers a command, or whoever comes.
+/// Serves a command or any client until it ends.
 async fn serve(
-    arguments: Arguments,
+    args: Args,
     traffic: Arc<RecordedTraffic>,
     settings: ReplaySettings,
 ) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::listen().or_fail(Kind::Outside)?;
-    check_command(&arguments.command)?;
-    if let Some(pid) = arguments.pid.filter(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-        Err(anyhow::anyhow!("there is no process {pid}"))
-            .or_fail_with(Kind::Usage, || "`pgrep -af NAME` finds the harness's".to_owned())?;
-    }
+    let mut signals = Signals::listen().or_fail(ExitKind::Outside)?;
+    check_command(&args.command)?;
+    check_process(args.pid)?;
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let wanted = arguments.listen.unwrap_or(any);
-    if !wanted.ip().is_loopback() {
-        Err(anyhow::anyhow!("`{wanted}` is not a loopback address"))
-            .or_fail_with(Kind::Usage, || "listen on 127.0.0.1, as in `--listen 127.0.0.1:0`".into())?;
+    let requested = args.listen.unwrap_or(any);
+    // While recording, the recording proxy takes the requested address.
+    let own = if args.out.is_some() { any } else { requested };
+    if !requested.ip().is_loopback() {
+        Err(anyhow::anyhow!("`{requested}` is not a loopback address"))
+            .or_fail_with(ExitKind::Usage, || "--listen 127.0.0.1:0".into())?;
     }
-    // With a recording between, the proxy takes the address that was asked for.
-    let own = if arguments.out.is_some() { any } else { wanted };
-    let listener = tokio::net::TcpListener::bind(own)
-        .await
-        .map_err(|error| anyhow::Error::new(error).context(format!("cannot listen on `{own}`")))
-        .or_fail_with(Kind::Usage, || "let it take any free port: `--listen 127.0.0.1:0`".to_owned())?;
-    let player = ReplayServer::start(traffic, &settings, listener).or_fail(Kind::Outside)?;
-    if let Some(pid) = arguments.pid {
-        player.watch_process(pid);
+    let server = start_server(traffic, &settings, own).await?;
+    if let Some(pid) = args.pid {
+        server.watch_process(pid);
     }
-    let upstreams = Upstream::parse(&format!("http://{}", player.addr()))
-        .and_then(|upstream| Upstreams::new(vec![upstream]))
-        .or_fail(Kind::Bug)?;
-    let code = match arguments.out {
-        Some(out) => {
-            let about = Manifest {
-                replay: Some(Replay {
-                    of: arguments.recording.display().to_string(),
-                    order: settings.order.to_string(),
-                    pace: settings.pace.to_string(),
-                    faults: settings.faults.iter().map(ToString::to_string).collect(),
-                    sha256: Replay::digest_of(&arguments.recording),
-                }),
-                ..Manifest::default()
-            };
-            let session = Session {
-                out,
-                flag: "--out",
-                listen: wanted,
-                drain: Duration::from_secs(10),
-                command: arguments.command,
-                env: stand_in("replay"),
-                upstreams,
-                about,
-            };
-            session
-                .record(
-                    &mut signals,
-                    |pid| player.watch_process(pid),
-                    || Some(("replay.json", player.report().to_json())),
-                )
-                .await?
-        }
-        None if arguments.command.is_empty() => {
-            crate::terminal::print(&format!("http://{}\n", player.addr()));
-            eprintln!("replaying `{}`; Ctrl-C ends it", arguments.recording.display());
+    let code = match args.out {
+        Some(_) => record(args, &settings, &server, requested, &mut signals).await?,
+        None if args.command.is_empty() => {
+            crate::terminal::print(&format!("http://{}\n", server.addr()));
+            status!("replaying `{}`; Ctrl-C ends it", args.recording.display());
             signals.next().await;
             ExitCode::SUCCESS
         }
-        None => {
-            let variables = [base_urls(&upstreams, player.addr()), stand_in("replay")].concat();
-            let running = child::start_unrecorded(&arguments.command, &variables)
-                .map_err(|error| child::not_started(&arguments.command, error))?;
-            if let Some(pid) = running.pid() {
-                player.watch_process(pid);
-            }
-            let status = running.wait(&mut signals).await.or_fail(Kind::Outside)?;
-            ExitCode::from(u8::try_from(child::code(status)).unwrap_or(1))
-        }
+        None => run_command(&args.command, &server, &mut signals).await?,
     };
-    let report = player.report();
-    tell(&report);
-    match code == ExitCode::SUCCESS && !report.is_complete() {
-        true => Ok(ExitCode::from(Kind::Verdict as u8)),
-        false => Ok(code),
+    let report = server.report();
+    print_report(&report);
+    Ok(final_code(code, &report))
+}
+
+fn check_process(pid: Option<u32>) -> anyhow::Result<()> {
+    match pid.filter(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+        Some(pid) => Err(anyhow::anyhow!("no process {pid}"))
+            .or_fail_with(ExitKind::Usage, || "pgrep -af NAME".to_owned()),
+        None => Ok(()),
     }
 }
 
-fn tell(report: &ReplayReport) {
-    eprint!("{report}");
+async fn start_server(
+    traffic: Arc<RecordedTraffic>,
+    settings: &ReplaySettings,
+    addr: SocketAddr,
+) -> anyhow::Result<ReplayServer> {
+    let listener = tokio::net::TcpListener::bind(addr)
+        .await
+        .map_err(|error| anyhow::Error::new(error).context(format!("cannot listen on `{addr}`")))
+        .or_fail_with(ExitKind::Usage, || "--listen 127.0.0.1:0".to_owned())?;
+    ReplayServer::start(traffic, settings, listener).or_fail(ExitKind::Outside)
+}
+
+fn upstreams(server: &ReplayServer) -> anyhow::Result<Upstreams> {
+    Upstream::parse(&format!("http://{}", server.addr()))
+        .and_then(|upstream| Upstreams::new(vec![upstream]))
+        .or_fail(ExitKind::Bug)
+}
+
+/// Serves through a recording proxy.
+async fn record(
+    args: Args,
+    settings: &ReplaySettings,
+    server: &ReplayServer,
+    listen: SocketAddr,
+    signals: &mut Signals,
+) -> anyhow::Result<ExitCode> {
+    let replay = Replay {
+        of: args.recording.display().to_string(),
+        order: settings.order.to_string(),
+        pace: settings.pace.to_string(),
+        faults: settings.faults.iter().map(ToString::to_string).collect(),
+        sha256: Replay::digest_of(&args.recording),
+    };
+    let plan = RecordingPlan {
+        out: args.out.unwrap_or_default(),
+        flag: "--out",
+        listen,
+        drain: Duration::from_secs(10),
+        command: args.command,
+        env: substitute_variables("replay"),
+        upstreams: upstreams(server)?,
+        manifest: Manifest { replay: Some(replay), ..Manifest::default() },
+    };
+    let report = || Some(("replay.json", server.report().to_json()));
+    plan.record(signals, |pid| server.watch_process(pid), report).await
+}
+
+async fn run_command(
+    command: &[String],
+    server: &ReplayServer,
+    signals: &mut Signals,
+) -> anyhow::Result<ExitCode> {
+    let variables = [base_urls(&upstreams(server)?, server.addr()), substitute_variables("replay")].concat();
+    let running =
+        child::start_unrecorded(command, &variables).map_err(|error| child::start_error(command, error))?;
+    if let Some(pid) = running.pid() {
+        server.watch_process(pid);
+    }
+    let status = running.wait(signals).await.or_fail(ExitKind::Outside)?;
+    Ok(ExitCode::from(u8::try_from(child::exit_code(status)).unwrap_or(1)))
+}
+
+/// Returns the code of the command, or the negative verdict of an incomplete replay.
+fn final_code(code: ExitCode, report: &ReplayReport) -> ExitCode {
+    match code == ExitCode::SUCCESS && !report.is_complete() {
+        true => ExitCode::from(ExitKind::Verdict as u8),
+        false => code,
+    }
+}
+
+fn print_report(report: &ReplayReport) {
+    status!("{}", report.to_string().trim_end());
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parity::{Level, VERDICT_FORMAT};
 use serde_json::Value;
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::recordings::{damage, open, rules, run_or_folder};
 use crate::terminal::print;
 use crate::{journal, output, page};
@@ -31,7 +31,7 @@ const LONGEST_VERDICT: u64 = 1 << 30;
   offshoot report rec --golden accepted-rec --out compared.html
   offshoot verify golden rec --format json > verdict.json
   offshoot report verdict.json")]
-pub(crate) struct Arguments {
+pub(crate) struct Args {
     /// A recording's folder, a folder of dumps, a run, or the file that `verify --format json` wrote
     #[arg(value_name = "RECORDING|RUN|VERDICT", value_parser = crate::recordings::recording_or_run)]
     what: String,
@@ -52,17 +52,17 @@ pub(crate) struct Arguments {
     open: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     if arguments.open && arguments.out == Path::new("-") {
         let error = anyhow::anyhow!("what is printed cannot be opened");
-        return Err(error).or_fail_with(Kind::Usage, || "leave out `--out -`, or `--open`".to_owned());
+        return Err(error).or_fail_with(ExitKind::Usage, || "leave out `--out -`, or `--open`".to_owned());
     }
     let path = Path::new(&arguments.what);
     let is_run = !path.exists() && !arguments.what.contains('/');
     if let Some(golden) = arguments.golden.as_ref().filter(|_| is_run || path.is_file()) {
         let error = anyhow::anyhow!("`{}` is no recording: it cannot be compared", arguments.what);
         let hint = || format!("offshoot report RECORDING --golden {}", golden.display());
-        return Err(error).or_fail_with(Kind::Usage, hint);
+        return Err(error).or_fail_with(ExitKind::Usage, hint);
     }
     match path {
         _ if is_run => of_run(arguments)?,
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_run(arguments: &Arguments) -> anyhow::Result<()> {
+fn of_run(arguments: &Args) -> anyhow::Result<()> {
     let store = journal::open()?;
     let run = run_or_folder(&store, &arguments.what)?;
     // What goes wrong while a run is read is not the page's fault, and is told as it is.
@@ -92,7 +92,7 @@ fn of_run(arguments: &Arguments) -> anyhow::Result<()> {
     .map_err(|error| trouble.unwrap_or(error))
 }
 
-fn of_recording(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
+fn of_recording(arguments: &Args, folder: &Path) -> anyhow::Result<()> {
     let source = open(folder)?;
     let Some(golden) = &arguments.golden else {
         let damage = damage(&source)?;
@@ -101,23 +101,23 @@ fn of_recording(arguments: &Arguments, folder: &Path) -> anyhow::Result<()> {
     let rules = rules(golden, arguments.rules.as_deref())?;
     let golden = open(golden)?;
     let verdict = parity::verify(&golden, &source, &rules, arguments.level);
-    let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
+    let told = serde_json::to_value(&verdict).or_fail(ExitKind::Bug)?;
     let page = page::Verdict { told: &told, both: Some((&golden, &source)), damage: &damage(&source)? };
     write(arguments, &[folder, golden.dir()], |out| page.write(out))
 }
 
-fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
+fn of_verdict(arguments: &Args, file: &Path) -> anyhow::Result<()> {
     let hint = || "offshoot verify GOLDEN CANDIDATE --format json > verdict.json".to_owned();
-    let length = fs::metadata(file).or_fail(Kind::Outside)?.len();
+    let length = fs::metadata(file).or_fail(ExitKind::Outside)?.len();
     let read = match length <= LONGEST_VERDICT {
-        true => fs::read(file).or_fail(Kind::Outside)?,
+        true => fs::read(file).or_fail(ExitKind::Outside)?,
         false => Vec::new(),
     };
     let verdict: Option<Value> = serde_json::from_slice(&read).ok();
     let is_newer = |it: &Value| it["surfaces"].is_array() && it["format"] != VERDICT_FORMAT;
     let Some(verdict) = verdict.filter(|it| is_newer(it) || is_verdict(it)) else {
         let error = anyhow::anyhow!("`{}` is no verdict", file.display());
-        return Err(error).or_fail_with(Kind::Usage, hint);
+        return Err(error).or_fail_with(ExitKind::Usage, hint);
     };
     if verdict["format"] != VERDICT_FORMAT {
         let error = anyhow::anyhow!(
@@ -125,13 +125,13 @@ fn of_verdict(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
             file.display(),
             verdict["format"]
         );
-        return Err(error).or_fail_with(Kind::Usage, hint);
+        return Err(error).or_fail_with(ExitKind::Usage, hint);
     }
     // The folders are named as they were when it was given; they need not be there any more.
     let side = |name: &str| verdict[name].as_str().map(Path::new).and_then(|dir| open(dir).ok());
     let both = side("golden").zip(side("candidate"));
     if both.is_none() {
-        eprintln!("the recordings are not where the verdict names them: the page has the verdict alone");
+        status!("the recordings are not where the verdict names them: the page has the verdict alone");
     }
     let both = both.as_ref().map(|(golden, candidate)| (golden, candidate));
     let read: Vec<&Path> = both
@@ -156,20 +156,20 @@ fn is_verdict(told: &Value) -> bool {
 }
 
 fn write(
-    arguments: &Arguments,
+    arguments: &Args,
     read: &[&Path],
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     if arguments.out == Path::new("-") {
         return output::print(fill);
     }
-    output::check_place(&arguments.out, read)?;
+    output::check_target(&arguments.out, read)?;
     output::write(&arguments.out, fill)
 }
 
 /// Hands the file to whatever the system opens pages with.
 fn show(path: &Path) -> anyhow::Result<()> {
-    let file = path.canonicalize().or_fail(Kind::Outside)?;
+    let file = path.canonicalize().or_fail(ExitKind::Outside)?;
     let started = Command::new(OPENER)
         .arg(&file)
         .stdin(Stdio::null())
@@ -178,7 +178,7 @@ fn show(path: &Path) -> anyhow::Result<()> {
         .spawn();
     let failed = || {
         let error = anyhow::anyhow!("no browser could be started with `{OPENER}`");
-        Err(error).or_fail_with(Kind::Outside, || format!("open file://{} yourself", file.display()))
+        Err(error).or_fail_with(ExitKind::Outside, || format!("open file://{} yourself", file.display()))
     };
     let Ok(mut child) = started else { return failed() };
     // One that cannot show it says so at once; one that stays while it is looked at is not waited for.

@@ -1,41 +1,39 @@
-//! `offshoot search`: what was said in our own conversations.
+//! `offshoot search`: searches the conversations of our own runs.
 
 use std::process::ExitCode;
 
 use super::Format;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::journal;
-use crate::terminal::print;
+use crate::terminal::print_text;
 
-/// Search what you and main agents said, the best match first
+/// Search the messages of you and your main agents, best match first
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot search 'parser bug' --limit 5
 
-All words must occur, each as the beginning of one. What sub-agents said is
-not searched: `offshoot show RUN` shows it.")]
-pub(crate) struct Arguments {
-    /// The words
+Each word matches the beginning of a word, and all must match. Messages of
+sub-agents are not searched; see `offshoot show RUN`.")]
+pub(crate) struct Args {
+    /// Words to search for
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
-    /// How many places to show
+    /// Maximum number of matches
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    if arguments.words.iter().all(|word| word.trim().is_empty()) {
-        return Err(anyhow::anyhow!("there is no word to search for")).or_fail_with(Kind::Usage, || {
-            "give one that was said, as in `offshoot search parser`".to_owned()
-        });
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.words.iter().all(|word| word.trim().is_empty()) {
+        return Err(anyhow::anyhow!("no word to search for"))
+            .or_fail_with(ExitKind::Usage, || "offshoot search parser".to_owned());
     }
     let store = journal::open()?;
-    let hits =
-        store.main().search(&arguments.words.join(" "), arguments.limit as usize).or_fail(Kind::Outside)?;
-    print(&match arguments.format {
+    let hits = store.main().search(&args.words.join(" "), args.limit as usize).or_fail(ExitKind::Outside)?;
+    print_text(&match args.format {
         Format::Text => report::search_text(&hits, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::search_json(&hits))),
     });

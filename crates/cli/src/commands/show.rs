@@ -10,11 +10,11 @@ use store::Store;
 
 use super::Format;
 use crate::events;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::journal;
 use crate::recordings::{damage, open};
 use crate::run_tree::load_run_tree;
-use crate::terminal::print;
+use crate::terminal::print_text;
 
 /// Show the lanes of a recording, or what a run of our own did
 ///
@@ -24,7 +24,7 @@ use crate::terminal::print;
   offshoot show goldens/claude-code/2.1.325/wakeup/runs/20261115-101500
   offshoot show 1m7g0c8g
   offshoot show 1m7g0c8g --events --after 120")]
-pub(crate) struct Arguments {
+pub(crate) struct Args {
     /// The recording's folder, a folder of dumps, or a run; the beginning of its id is enough
     #[arg(value_name = "RECORDING|RUN", value_parser = crate::recordings::recording_or_run)]
     what: String,
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     after: u64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     let path = Path::new(&arguments.what);
     // Ids of runs have no slash, and a folder that is there is what was meant.
     if !path.exists() && !arguments.what.contains('/') {
@@ -52,21 +52,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     if arguments.events {
         let error = anyhow::anyhow!("`{}` is a folder, and events are kept of runs", arguments.what);
-        return Err(error).or_fail_with(Kind::Usage, || "offshoot ps".to_owned());
+        return Err(error).or_fail_with(ExitKind::Usage, || "offshoot ps".to_owned());
     }
     let source = open(path)?;
     let damage = damage(&source)?;
     let about = About { recording: source.recording(), damage: &damage };
-    print(&shown(&source, &about, arguments.format));
-    Ok(ExitCode::from(if damage.is_empty() { 0 } else { Kind::Verdict as u8 }))
+    print_text(&shown(&source, &about, arguments.format));
+    Ok(ExitCode::from(if damage.is_empty() { 0 } else { ExitKind::Verdict as u8 }))
 }
 
 fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCode> {
     let runs = load_run_tree(store, run)?;
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
-        return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(Kind::Usage);
+        return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(ExitKind::Usage);
     };
-    print(&match format {
+    print_text(&match format {
         Format::Text => report::run_text(first, crate::terminal::width()),
         Format::Json => format!("{}\n", report::harmless_json(&report::run_json(first, &runs))),
     });
@@ -74,14 +74,14 @@ fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCo
 }
 
 fn show_events(store: &Store, run: &RunId, after: u64) -> anyhow::Result<ExitCode> {
-    let root = store.run(run).row().or_fail(Kind::Outside)?.root;
-    let Some(lines) = events::read(&root, run, after).or_fail(Kind::Outside)? else {
+    let root = store.run(run).row().or_fail(ExitKind::Outside)?.root;
+    let Some(lines) = events::read(&root, run, after).or_fail(ExitKind::Outside)? else {
         let error = anyhow::anyhow!("no events were kept of the run `{run}`");
-        return Err(error).or_fail_with(Kind::Usage, || {
+        return Err(error).or_fail_with(ExitKind::Usage, || {
             format!("they are kept of what `offshoot run --json` prints; what happened is in `offshoot show {run}`")
         });
     };
-    print(&lines);
+    print_text(&lines);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-//! `offshoot tasks`: what main agents have planned.
+//! `offshoot tasks`: lists the tasks that main agents planned.
 
 use std::process::ExitCode;
 
@@ -6,66 +6,65 @@ use serde_json::{Value, json};
 use store::{Store, Task, Thread};
 
 use super::Format;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::journal;
-use crate::terminal::{DEFAULT_WIDTH, print};
+use crate::terminal::{DEFAULT_WIDTH, print_text};
 
-/// How many conversations are looked at where none is named.
-const USUAL: usize = 200;
+/// Number of conversations that are listed if none is named.
+const MAX_THREADS: usize = 200;
 
-/// What comes before a result, below the subject of its task.
-const RESULT: &str = "                        → ";
+/// Prefix of a result, below the subject of its task.
+const RESULT_PREFIX: &str = "                        → ";
 
-/// List the tasks that our agents have planned
+/// List the tasks that our agents planned
 ///
-/// Below a task stands the first line of what came of it; `--format json` has all of it.
-///
-/// Without a name, those of all conversations that have some, the newest first.
+/// Each task is followed by the first line of its result; `--format json` prints the whole result. Without a name, the
+/// command lists the tasks of all conversations, newest first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot tasks
   offshoot tasks 1m7g0c8g --format json")]
-pub(crate) struct Arguments {
-    /// A conversation, or one of its runs; the beginning of its id is enough
+pub(crate) struct Args {
+    /// A conversation or one of its runs; the beginning of the id is enough
     #[arg(value_name = "THREAD|RUN")]
     of: Option<String>,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
-    let threads = match &arguments.of {
-        Some(of) => vec![find(&store, of)?],
-        None => store.main().threads(USUAL).or_fail(Kind::Outside)?,
+    let threads = match &args.of {
+        Some(of) => vec![find_thread(&store, of)?],
+        None => store.main().threads(MAX_THREADS).or_fail(ExitKind::Outside)?,
     };
     let mut all = Vec::new();
     for thread in threads {
-        let tasks = store.main().tasks(&thread.id).or_fail(Kind::Outside)?;
-        if !tasks.is_empty() || arguments.of.is_some() {
+        let tasks = store.main().tasks(&thread.id).or_fail(ExitKind::Outside)?;
+        if !tasks.is_empty() || args.of.is_some() {
             all.push((thread, tasks));
         }
     }
-    print(&match arguments.format {
+    print_text(&match args.format {
         Format::Text => text(&all),
         Format::Json => format!("{}\n", report::harmless_json(&json(&all))),
     });
     Ok(ExitCode::SUCCESS)
 }
 
-/// The conversation of that name, or the one of the run of that name.
-fn find(store: &Store, of: &str) -> anyhow::Result<Thread> {
-    let threads = store.main().threads(usize::MAX).or_fail(Kind::Outside)?;
+/// Finds a conversation by its id, or by the id of one of its runs.
+fn find_thread(store: &Store, of: &str) -> anyhow::Result<Thread> {
+    let threads = store.main().threads(usize::MAX).or_fail(ExitKind::Outside)?;
     let found: Vec<&Thread> =
         threads.iter().filter(|thread| !of.is_empty() && thread.id.as_str().starts_with(of)).collect();
     if let [thread] = found[..] {
         return Ok(thread.clone());
     }
-    let run = journal::find(store, of)?;
-    let thread = store.run(&run).row().or_fail(Kind::Outside)?.thread;
+    let run = journal::find_run(store, of)?;
+    let thread = store.run(&run).row().or_fail(ExitKind::Outside)?.thread;
     let thread = threads.into_iter().find(|known| known.id == thread);
-    thread.ok_or_else(|| anyhow::anyhow!("the run `{run}` has no conversation")).or_fail(Kind::Bug)
+    thread.ok_or_else(|| anyhow::anyhow!("the run `{run}` has no conversation")).or_fail(ExitKind::Bug)
 }
 
 fn text(all: &[(Thread, Vec<Task>)]) -> String {
@@ -90,7 +89,7 @@ fn text(all: &[(Thread, Vec<Task>)]) -> String {
                 task.result.as_deref().and_then(|result| result.lines().find(|line| !line.trim().is_empty()));
             if let Some(result) = result {
                 text += &report::fit(
-                    &format!("{RESULT}{}", report::plain(result)),
+                    &format!("{RESULT_PREFIX}{}", report::plain(result)),
                     crate::terminal::width().min(DEFAULT_WIDTH),
                 );
                 text.push('\n');

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use parity::{Level, VerdictOutcome};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::progress::Progress;
-use crate::recordings::{damage, open_unseen, rules};
-use crate::terminal::print;
+use crate::recordings::{damage, open_quietly, rules};
+use crate::terminal::{print, print_text};
 use crate::{output, page};
 
 /// Compare two recordings of one scenario, surface by surface
@@ -23,7 +23,7 @@ use crate::{output, page};
 
 Exit codes: 0 the required level holds; 1 it does not, or nobody can say;
 2 you can fix it.")]
-pub(crate) struct Arguments {
+pub(crate) struct Args {
     /// The recording that somebody accepted
     #[arg(value_parser = crate::recordings::recording_at())]
     golden: PathBuf,
@@ -54,24 +54,24 @@ pub(crate) enum VerdictFormat {
     Html,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let progress = Progress::of("reading both recordings");
+pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
+    let progress = Progress::step("reading both recordings");
     // Both are read whole when they are opened.
     let (golden, candidate) = std::thread::scope(|scope| {
-        let candidate = scope.spawn(|| open_unseen(&arguments.candidate));
-        (open_unseen(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
+        let candidate = scope.spawn(|| open_quietly(&arguments.candidate));
+        (open_quietly(&arguments.golden), candidate.join().expect("opening a recording does not panic"))
     });
     let (golden, candidate) = (golden?, candidate?);
     let rules = rules(&arguments.golden, arguments.rules.as_deref())?;
-    progress.say("comparing");
+    progress.set_step("comparing");
     let verdict = parity::verify(&golden, &candidate, &rules, arguments.level);
     drop(progress);
     match arguments.format {
-        VerdictFormat::Text => print(&report::verdict_text(&verdict, crate::terminal::width())),
+        VerdictFormat::Text => print_text(&report::verdict_text(&verdict, crate::terminal::width())),
         VerdictFormat::Junit => print(&report::junit(&verdict)),
         VerdictFormat::Json => print(&format!("{}\n", report::harmless_json(&verdict))),
         VerdictFormat::Html => {
-            let told = serde_json::to_value(&verdict).or_fail(Kind::Bug)?;
+            let told = serde_json::to_value(&verdict).or_fail(ExitKind::Bug)?;
             let page = page::Verdict {
                 told: &told,
                 both: Some((&golden, &candidate)),
@@ -80,5 +80,5 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             output::print(|out| page.write(out))?;
         }
     }
-    Ok(ExitCode::from(if verdict.outcome == VerdictOutcome::Match { 0 } else { Kind::Verdict as u8 }))
+    Ok(ExitCode::from(if verdict.outcome == VerdictOutcome::Match { 0 } else { ExitKind::Verdict as u8 }))
 }

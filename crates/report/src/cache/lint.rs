@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use ::cache::Finding;
 use serde_json::{Value, json};
 
+use crate::style::Tone;
 use crate::text::{plain, wrap};
 
 /// One finding a line, where it is below it.
@@ -13,15 +14,16 @@ pub fn lint_text(findings: &[Finding], width: usize) -> String {
     for finding in findings {
         let Finding { rule, lane, pointer, what } = finding;
         let place = if pointer.is_empty() { String::new() } else { format!(" at {}", plain(pointer)) };
-        let lines = [format!("{rule:<12} {}{place}", plain(lane)), format!("             {}", plain(what))];
+        let name = Tone::Warning.paint(&format!("{rule:<12}"));
+        let lines = [format!("{name} {}{place}", plain(lane)), format!("             {}", plain(what))];
         for line in lines {
             writeln!(out, "{}", wrap(&line, 13, width)).expect("a string takes everything");
         }
     }
     let verdict = match findings.len() {
-        0 => "nothing found".to_owned(),
-        1 => "1 finding".to_owned(),
-        n => format!("{n} findings"),
+        0 => Tone::Good.paint("nothing found"),
+        1 => Tone::Bad.paint("1 finding"),
+        n => Tone::Bad.paint(&format!("{n} findings")),
     };
     writeln!(out, "{verdict}").expect("a string takes everything");
     out
@@ -41,6 +43,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+    use crate::style::terminal_text;
 
     #[test]
     fn a_finding_goes_on_where_the_screen_is_narrow() {
@@ -50,7 +53,7 @@ mod tests {
             pointer: "/messages/3/content/0".to_owned(),
             what: "it is written turn after turn, and never read".to_owned(),
         };
-        let told = |width| lint_text(std::slice::from_ref(&finding), width);
+        let told = |width| terminal_text(&lint_text(std::slice::from_ref(&finding), width), false);
         expect![[r#"
             dead_marker  general-purpose-1 at /messages/3/content/0
                          it is written turn after turn, and never read

@@ -3,6 +3,7 @@
 use ::cache::{Explanation, Shown, Totals, grouped};
 
 use super::{CacheOf, Counted, LeftOut};
+use crate::style::Tone;
 use crate::table::{Column, GiveUp, Table};
 use crate::text::{USUAL, fit, plain, short, shown_value, wrap};
 
@@ -115,7 +116,7 @@ fn row(request: &Explanation, lane: usize) -> Vec<String> {
         short(written),
         short(said.input),
         usage,
-        request.reason.map_or("", ::cache::Reason::word).to_owned(),
+        Tone::Warning.paint(request.reason.map_or("", ::cache::Reason::word)),
     ]
 }
 
@@ -141,8 +142,8 @@ fn about(request: &Explanation, shown: Option<&Shown>) -> Vec<String> {
         }
     }
     if let Some(shown) = shown {
-        told.push(format!("was {}", plain(&shown.there)));
-        told.push(format!("now {}", plain(&shown.here)));
+        told.push(Tone::Bad.paint(&format!("was {}", plain(&shown.there))));
+        told.push(Tone::Good.paint(&format!("now {}", plain(&shown.here))));
     }
     told
 }
@@ -202,6 +203,7 @@ mod tests {
     use session::{RequestId, Usage};
 
     use super::*;
+    use crate::style::terminal_text;
 
     /// A lane that begins, one that broke, and one that read all there was.
     fn told(width: usize) -> String {
@@ -244,15 +246,13 @@ mod tests {
         let total = Totals::of(requests.iter());
         let rules = vec![("Anthropic", "2026-08"), ("OpenAI", "2026-08"), ("Google", "2026-08")];
         let explained = Explained { requests, lanes, total, rules, ..Explained::default() };
-        cache_text(
-            &CacheOf {
-                explained: &explained,
-                shown: &HashMap::from([(id(2), shown)]),
-                prices_of: "2026-11",
-                left_out: LeftOut { requests: 1, ..LeftOut::default() },
-            },
-            width,
-        )
+        let of = CacheOf {
+            explained: &explained,
+            shown: &HashMap::from([(id(2), shown)]),
+            prices_of: "2026-11",
+            left_out: LeftOut { requests: 1, ..LeftOut::default() },
+        };
+        terminal_text(&cache_text(&of, width), false)
     }
 
     #[test]

@@ -131,6 +131,10 @@ mod tests {
     use session::Usage;
 
     use super::*;
+
+    fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
+        crate::terminal_text(&super::cost_text(runs, prices_of, width), false)
+    }
     use crate::runs::sample;
 
     fn runs() -> Vec<RunSummary> {

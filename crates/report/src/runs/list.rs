@@ -7,6 +7,7 @@ use session::Usage;
 use store::{Millis, RunKind, RunStatus, RunSummary};
 
 use super::{FORMAT, dollars, usage, usd};
+use crate::style::Tone;
 use crate::table::{self, GiveUp, Table};
 use crate::text::{fit, plain, short};
 
@@ -87,8 +88,8 @@ fn cell(line: &Line<'_>, column: Column, now: Millis) -> String {
     let all = &run.inclusive;
     match column {
         Column::Run => run.id.to_string(),
-        Column::Status if is_queued(run) => "queued".to_owned(),
-        Column::Status => status(run.status),
+        Column::Status if is_queued(run) => Tone::Faint.paint("queued"),
+        Column::Status => super::tone(run.status).paint(&status(run.status)),
         Column::Age => age(run.created_at, now),
         Column::Tokens => short(all.usage.input_total() + all.usage.output),
         Column::Cached => cached(&all.usage),
@@ -229,6 +230,10 @@ mod tests {
     use store::UsageTotals;
 
     use super::*;
+
+    fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) -> String {
+        crate::terminal_text(&super::ps_text(runs, now, width, brothers), false)
+    }
     use crate::runs::sample;
 
     fn run(id: &str, status: RunStatus, minutes: i64) -> RunSummary {

@@ -12,10 +12,22 @@ pub use search::{search_json, search_text};
 
 use serde_json::{Value, json};
 use session::Usage;
-use store::UsageTotals;
+use store::{RunStatus, UsageTotals};
+
+use crate::style::Tone;
 
 /// The version of everything that is written here for programs.
 const FORMAT: u32 = 1;
+
+/// Chooses the style of a status.
+fn tone(status: RunStatus) -> Tone {
+    match status {
+        RunStatus::Completed => Tone::Good,
+        RunStatus::Failed => Tone::Bad,
+        status if status.is_live() => Tone::Hint,
+        _ => Tone::Warning,
+    }
+}
 
 /// As in `$0.0042`; a question mark where a price is not known.
 fn dollars(totals: &UsageTotals) -> String {

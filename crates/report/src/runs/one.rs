@@ -11,6 +11,7 @@ use store::{
 };
 
 use super::{FORMAT, dollars, usage, usd};
+use crate::style::Tone;
 use crate::text::{fit, plain, tokens};
 
 /// One run with everything it left.
@@ -59,7 +60,8 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         out.push_str(&fit(&text, width));
         out.push('\n');
     };
-    line(&mut out, format!("run {}  {}  {}", run.id, run.kind, summary.status.words()));
+    let status = super::tone(summary.status).paint(&summary.status.words());
+    line(&mut out, format!("run {}  {}  {status}", run.id, run.kind));
     let ended = run.ended_at.map(|ended| format!(", ended {}", when(ended))).unwrap_or_default();
     line(&mut out, format!("  began {}{ended}", when(run.created_at)));
     line(&mut out, format!("  in {}", plain(&one.workspace)));
@@ -83,7 +85,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         line(&mut out, format!("  {about}"));
     }
     if let Some(error) = &run.error {
-        line(&mut out, format!("  {}", plain(error)));
+        line(&mut out, format!("  {}", Tone::Bad.paint(&plain(error))));
     }
     for message in &one.messages {
         let told = || one.told.iter().filter(|told| told.message == message.seq);
@@ -96,6 +98,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         line(&mut out, format!("{}{}", who(message), trouble(one, message)));
         for Told { job, .. } in told() {
             let sign = if job.status == RunStatus::Completed { "✓" } else { "✗" };
+            let sign = super::tone(job.status).paint(sign);
             let (agent, status) = (plain(&job.agent), job.status.words());
             line(&mut out, format!("  {sign} job {} ({agent}) {status}", job.id));
             if let Some(said) = job.final_text.as_deref().or(job.error.as_deref()).and_then(first_line) {

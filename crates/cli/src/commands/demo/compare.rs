@@ -1,4 +1,4 @@
-//! Two executions of one run, laid side by side: everything that was said and done in them, and what it left.
+//! Compares two executions of one run: messages, calls, results and files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,40 +6,41 @@ use std::path::Path;
 
 use store::{Filter, ModelCallStatus, Options, Store, StoreError};
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 
-/// How much of a value is shown before and behind the place where it differs.
-const AROUND: usize = 24;
+/// Number of characters that are shown before and after a difference.
+const CONTEXT: usize = 24;
 
-/// What one execution came to. Times and money are no part of it.
-pub(super) struct Told {
-    /// By run, everything in its order: what it is, and its bytes.
+/// Content of one execution, without times and cost.
+pub(super) struct Execution {
+    /// Names and bytes of all parts of each run, in order.
     runs: BTreeMap<String, Vec<(String, String)>>,
     files: BTreeMap<String, Vec<u8>>,
 }
 
-impl Told {
+impl Execution {
+    /// Reads an execution from its journal and its workspace.
     pub(super) fn read(journal: &Path, workspace: &Path) -> anyhow::Result<Self> {
-        let store = Store::open(journal, Options::default()).or_fail(Kind::Outside)?;
+        let store = Store::open(journal, Options::default()).or_fail(ExitKind::Outside)?;
         let mut files = BTreeMap::new();
-        gather(workspace, workspace, &mut files).or_fail(Kind::Outside)?;
-        Ok(Self { runs: runs(&store).or_fail(Kind::Outside)?, files })
+        read_files(workspace, workspace, &mut files).or_fail(ExitKind::Outside)?;
+        Ok(Self { runs: run_parts(&store).or_fail(ExitKind::Outside)?, files })
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Execution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |kind: &str| {
-            let all = self.runs.values().flatten();
-            all.filter(|(what, _)| what.starts_with(kind)).count()
+        let count = |kind: &str| {
+            let parts = self.runs.values().flatten();
+            parts.filter(|(name, _)| name.starts_with(kind)).count()
         };
-        let (runs, messages, calls) = (self.runs.len(), of("message"), of("call"));
+        let (runs, messages, calls) = (self.runs.len(), count("message"), count("call"));
         write!(f, "{runs} agents, {messages} messages, {calls} calls, {} files", self.files.len())
     }
 }
 
-fn runs(store: &Store) -> Result<BTreeMap<String, Vec<(String, String)>>, StoreError> {
-    let mut told = BTreeMap::new();
+fn run_parts(store: &Store) -> Result<BTreeMap<String, Vec<(String, String)>>, StoreError> {
+    let mut runs = BTreeMap::new();
     for run in store.runs(&Filter::default())? {
         let reads = store.run(&run.id);
         let mut parts = Vec::new();
@@ -58,16 +59,16 @@ fn runs(store: &Store) -> Result<BTreeMap<String, Vec<(String, String)>>, StoreE
             "end".to_owned(),
             format!("{} {}", row.status.words(), row.final_text.unwrap_or_default()),
         ));
-        told.insert(run.id.to_string(), parts);
+        runs.insert(run.id.to_string(), parts);
     }
-    Ok(told)
+    Ok(runs)
 }
 
-fn gather(folder: &Path, root: &Path, files: &mut BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
+fn read_files(folder: &Path, root: &Path, files: &mut BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            gather(&path, root, files)?;
+            read_files(&path, root, files)?;
         } else {
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
             files.insert(name, std::fs::read(&path)?);
@@ -76,19 +77,19 @@ fn gather(folder: &Path, root: &Path, files: &mut BTreeMap<String, Vec<u8>>) -> 
     Ok(())
 }
 
-/// The first place where two executions are not the same.
-pub(super) fn first_difference(one: &Told, other: &Told) -> Option<String> {
+/// Describes the first difference between two executions.
+pub(super) fn first_difference(one: &Execution, other: &Execution) -> Option<String> {
     let ids = one.runs.keys().chain(other.runs.keys()).collect::<BTreeSet<_>>();
     for id in ids {
         let (Some(was), Some(is)) = (one.runs.get(id), other.runs.get(id)) else {
-            let which = if one.runs.contains_key(id) { "no more" } else { "new" };
-            return Some(format!("the run `{id}` is {which}"));
+            let which = if one.runs.contains_key(id) { "missing" } else { "new" };
+            return Some(format!("run `{id}` is {which}"));
         };
         for n in 0..was.len().max(is.len()) {
             match (was.get(n), is.get(n)) {
                 (Some(was), Some(is)) if was == is => {}
                 (Some((what, was)), Some((is_what, is))) if what == is_what => {
-                    return Some(format!("{what} of `{id}`: {}", differing(was, is)));
+                    return Some(format!("{what} of `{id}`: {}", excerpts(was, is)));
                 }
                 (was, is) => {
                     let name =
@@ -103,22 +104,23 @@ pub(super) fn first_difference(one: &Told, other: &Told) -> Option<String> {
         let what = match (one.files.get(name), other.files.get(name)) {
             (Some(_), None) => "is missing",
             (None, _) => "is new",
-            _ => "holds something else",
+            _ => "has other content",
         };
-        format!("the file `{name}` {what}")
+        format!("file `{name}` {what}")
     })
 }
 
-/// Both values where they part.
-fn differing(was: &str, is: &str) -> String {
+/// Shows both values at the place where they differ.
+fn excerpts(was: &str, is: &str) -> String {
     let same = was.chars().zip(is.chars()).take_while(|(a, b)| a == b).count();
-    let piece =
-        |text: &str| -> String { text.chars().skip(same.saturating_sub(AROUND)).take(2 * AROUND).collect() };
+    let piece = |text: &str| -> String {
+        text.chars().skip(same.saturating_sub(CONTEXT)).take(2 * CONTEXT).collect()
+    };
     format!("`{}` instead of `{}`", piece(is), piece(was))
 }
 
-/// How many agents below main wait for an answer that is not their first. None where there is no journal yet.
-pub(super) fn waiting_for_a_model(journal: &Path) -> usize {
+/// Counts the sub-agents that wait for a reply that is not their first. Returns 0 if there is no journal yet.
+pub(super) fn waiting_sub_agents(journal: &Path) -> usize {
     if !journal.exists() {
         return 0;
     }
@@ -132,16 +134,16 @@ pub(super) fn waiting_for_a_model(journal: &Path) -> usize {
         }
         Ok(waiting)
     };
-    count().unwrap_or_default() // a journal that is just being made is looked at again
+    count().unwrap_or_default() // a journal that is being created is read again later
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(last: &str, file: &str) -> Told {
+    fn execution(last: &str, file: &str) -> Execution {
         let parts = vec![("message 1".to_owned(), "hi".to_owned()), ("end".to_owned(), last.to_owned())];
-        Told {
+        Execution {
             runs: BTreeMap::from([("demo".to_owned(), parts)]),
             files: BTreeMap::from([("a.txt".to_owned(), file.as_bytes().to_vec())]),
         }
@@ -149,24 +151,24 @@ mod tests {
 
     #[test]
     fn a_difference_is_named_by_its_place() {
-        let differs = |other: &Told| first_difference(&told("completed Four.", "a"), other);
-        assert_eq!(differs(&told("completed Four.", "a")), None);
+        let differs = |other: &Execution| first_difference(&execution("completed Four.", "a"), other);
+        assert_eq!(differs(&execution("completed Four.", "a")), None);
         assert_eq!(
-            differs(&told("completed Five.", "a")).as_deref(),
+            differs(&execution("completed Five.", "a")).as_deref(),
             Some("end of `demo`: `completed Five.` instead of `completed Four.`")
         );
         assert_eq!(
-            differs(&told("completed Four.", "b")).as_deref(),
-            Some("the file `a.txt` holds something else")
+            differs(&execution("completed Four.", "b")).as_deref(),
+            Some("file `a.txt` has other content")
         );
-        let mut other = told("completed Four.", "a");
+        let mut other = execution("completed Four.", "a");
         other.runs.insert("demo-2-0".to_owned(), Vec::new());
-        assert_eq!(differs(&other).as_deref(), Some("the run `demo-2-0` is new"));
+        assert_eq!(differs(&other).as_deref(), Some("run `demo-2-0` is new"));
         other.runs.remove("demo-2-0");
         other.runs.get_mut("demo").expect("it is there").pop();
         assert_eq!(differs(&other).as_deref(), Some("`demo` has nothing instead of end"));
         other.files.clear();
-        other.runs = told("completed Four.", "a").runs;
-        assert_eq!(differs(&other).as_deref(), Some("the file `a.txt` is missing"));
+        other.runs = execution("completed Four.", "a").runs;
+        assert_eq!(differs(&other).as_deref(), Some("file `a.txt` is missing"));
     }
 }

@@ -1,4 +1,4 @@
-//! The folder that a demo is made in: a sample to work on, scripts, and what leads typed commands there.
+//! Folder of a demo: a sample project, scripts, and an environment for typed commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,16 +6,16 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Kind, OrFail, marked, of_writing};
+use crate::failure::{ExitKind, OrFail, classify, write_error_kind};
 
-/// What the main run is called in all journals of a demo, so that they can be compared.
-pub(super) const RUN: &str = "demo";
-/// The time that all its agents see.
+/// Id of the main run in all journals of a demo, so that they can be compared.
+pub(super) const RUN_ID: &str = "demo";
+/// Time that all agents see.
 const CLOCK: &str = "2026-01-01T12:00:00+00:00[UTC]";
-/// Whoever has this file was made by a demo, and may be replaced by one.
+/// File that marks a folder as made by a demo. Only such a folder is replaced.
 const MARKER: &str = ".offshoot-demo";
 
-/// What the agents work on.
+/// Project that the agents work on.
 const SAMPLE: [(&str, &str); 5] = [
     ("README.md", include_str!("sample/README.md")),
     ("notes/monday.txt", include_str!("sample/notes/monday.txt")),
@@ -23,10 +23,10 @@ const SAMPLE: [(&str, &str); 5] = [
     ("src/dusk.py", include_str!("sample/src/dusk.py")),
     ("src/lamps.py", include_str!("sample/src/lamps.py")),
 ];
-/// Where the agents write, in the workspace.
-const FOUND: &str = "found";
-/// Everything that a demo puts into its folder.
-const MADE: [&str; 14] = [
+/// Folder of the workspace that the agents write to.
+const RESULTS: &str = "found";
+/// Entries that a demo creates in its folder.
+const CREATED: [&str; 14] = [
     MARKER,
     ".gitignore",
     "again",
@@ -42,23 +42,27 @@ const MADE: [&str; 14] = [
     "slow.yaml",
     "workspace",
 ];
-/// What the model says, and how long it takes to think once: hardly, or for longer than anybody waits.
+/// Script of the model.
 const SCRIPT: &str = include_str!("script.yaml");
-const THINKS: &str = "THINKS_MS";
+/// Word of the script that is replaced by the delay of one reply.
+const DELAY: &str = "THINKS_MS";
+/// Scripts with their delays in milliseconds. The second one is killed during its delay.
 const SCRIPTS: [(&str, &str); 2] = [("script.yaml", "200"), ("slow.yaml", "60000")];
 
-pub(super) struct Folder {
+/// The folder of a demo.
+pub(super) struct DemoFolder {
+    /// Path as the user gave it.
     given: PathBuf,
     dir: PathBuf,
-    /// A demo's requests go to one address throughout: it is part of them.
+    /// Address for all requests of a demo, because the requests contain it.
     listen: SocketAddr,
 }
 
-/// Where ports are looked for: below those that systems hand out by themselves (32768 and up on Linux), or somebody's
-/// connection would take it between two steps.
+/// Range of ports to try. It is below the ports that systems assign to connections (32768 and up on Linux), so that the
+/// port stays free between two steps.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
-/// An address that nobody listens on. Where the search begins depends on the process, so that two demos do not meet.
+/// Finds a free address. The search starts at a port that depends on the process id, so that two demos do not collide.
 fn free_address() -> io::Result<SocketAddr> {
     let begin = std::process::id() as usize * 7 % PORTS.len();
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
@@ -71,42 +75,37 @@ fn free_address() -> io::Result<SocketAddr> {
     Err(last)
 }
 
-impl Folder {
-    /// Makes it anew. What is there and was not made by a demo stays as it is.
-    pub(super) fn make(given: &Path) -> anyhow::Result<Self> {
+impl DemoFolder {
+    /// Creates or replaces the folder. A folder with other files is refused.
+    pub(super) fn create(given: &Path) -> anyhow::Result<Self> {
         if fs::symlink_metadata(given).is_ok() && !given.join(MARKER).is_file() {
-            let error = anyhow::anyhow!("`{}` is there, and was not made by a demo", given.display());
-            return Err(error).or_fail_with(Kind::Usage, || beside(given));
+            let error = anyhow::anyhow!("`{}` exists and was not made by a demo", given.display());
+            return Err(error).or_fail_with(ExitKind::Usage, || another_folder(given));
         }
-        if let Some(foreign) = foreign(given) {
-            let error = anyhow::anyhow!(
-                "`{}` is of no demo's making, and would be lost if `{}` were made anew",
-                foreign.display(),
-                given.display()
-            );
-            return Err(error).or_fail_with(Kind::Usage, || beside(given));
+        if let Some(foreign) = foreign_file(given) {
+            let error = anyhow::anyhow!("`{}` was not made by a demo and would be lost", foreign.display());
+            return Err(error).or_fail_with(ExitKind::Usage, || another_folder(given));
         }
-        let made = Self::fill(given);
-        made.map_err(|error| {
-            let kind = of_writing(&error);
-            let error = anyhow::Error::new(error).context(format!("cannot make `{}`", given.display()));
-            marked(kind, Some("offshoot demo --dir /tmp/offshoot-demo".to_owned()), error)
+        Self::fill(given).map_err(|error| {
+            let kind = write_error_kind(&error);
+            let error = anyhow::Error::new(error).context(format!("cannot create `{}`", given.display()));
+            classify(kind, Some("offshoot demo --dir /tmp/offshoot-demo".to_owned()), error)
         })
     }
 
     fn fill(given: &Path) -> io::Result<Self> {
         fs::create_dir_all(given)?;
         let dir = given.canonicalize()?;
-        empty(&dir)?;
+        clear(&dir)?;
         let listen = free_address()?;
         let folder = Self { given: given.to_owned(), dir, listen };
-        folder.write(MARKER, "Made by `offshoot demo`, which replaces this folder the next time.\n")?;
+        folder.write(MARKER, "Made by `offshoot demo`, which replaces this folder when it runs again.\n")?;
         folder.write(".gitignore", "*\n")?;
         for (name, text) in SAMPLE {
             folder.write(&format!("workspace/{name}"), text)?;
         }
-        for (name, thinks) in SCRIPTS {
-            folder.write(name, &SCRIPT.replace(THINKS, thinks))?;
+        for (name, delay) in SCRIPTS {
+            folder.write(name, &SCRIPT.replace(DELAY, delay))?;
         }
         folder.write("env", &folder.env_file())?;
         for name in ["bin", "config"] {
@@ -116,20 +115,22 @@ impl Folder {
         Ok(folder)
     }
 
-    /// As the user wrote it.
+    /// Returns the path as the user gave it.
     pub(super) fn shown(&self) -> String {
         self.given.display().to_string()
     }
 
+    /// Returns the path of an entry.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
+    /// Returns the address for requests.
     pub(super) fn listen(&self) -> String {
         self.listen.to_string()
     }
 
-    /// What every command of the demo sees in its environment besides the user's own.
+    /// Returns the variables that the commands of the demo get in addition.
     pub(super) fn env(&self) -> BTreeMap<&'static str, String> {
         let path = |name: &str| self.path(name).display().to_string();
         BTreeMap::from([
@@ -139,7 +140,7 @@ impl Folder {
         ])
     }
 
-    /// The user's own path behind the program that made the demo.
+    /// Returns the search path, with this program first.
     pub(super) fn search_path(&self) -> std::ffi::OsString {
         let mut path = self.path("bin").into_os_string();
         if let Some(own) = std::env::var_os("PATH") {
@@ -150,39 +151,40 @@ impl Folder {
     }
 
     fn env_file(&self) -> String {
-        let mut text = "# Leads commands to this demo, in this shell only: `. env`\n\
-             # A journal and settings of its own, and a stopped clock, so that two runs can be\n\
-             # equal to the byte.\n"
+        let mut text = "# Makes this shell use the demo: `. env`\n\
+             # Separate journal and settings, and a fixed clock, so that two runs can be\n\
+             # byte-equal.\n"
             .to_owned();
         for (name, value) in self.env() {
-            text += &format!("export {name}={}\n", crate::paths::word(&value));
+            text += &format!("export {name}={}\n", crate::paths::shell_word(&value));
         }
         text + &format!(
             "export PATH={}:\"$PATH\"\n",
-            crate::paths::word(&self.path("bin").display().to_string())
+            crate::paths::shell_word(&self.path("bin").display().to_string())
         )
     }
 
+    /// Removes an entry if it exists.
     pub(super) fn remove(&self, name: &str) -> anyhow::Result<()> {
         match fs::remove_dir_all(self.path(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).or_fail(Kind::Outside),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).or_fail(ExitKind::Outside),
             _ => Ok(()),
         }
     }
 
     fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let path = self.path(name);
-        fs::create_dir_all(path.parent().expect("it is in the folder"))?;
+        fs::create_dir_all(path.parent().expect("the path is inside the folder"))?;
         fs::write(path, text)
     }
 }
 
-fn beside(given: &Path) -> String {
+fn another_folder(given: &Path) -> String {
     format!("offshoot demo --dir {}-2", given.display())
 }
 
-/// Something in the folder of an earlier demo that somebody else has made or changed since.
-fn foreign(dir: &Path) -> Option<PathBuf> {
+/// Finds a file in the folder of an earlier demo that the user has added or changed.
+fn foreign_file(dir: &Path) -> Option<PathBuf> {
     let others = |dir: &Path, ours: &dyn Fn(&str) -> bool| -> Option<PathBuf> {
         let entries = fs::read_dir(dir).ok()?.flatten();
         entries.map(|entry| entry.path()).find(|path| {
@@ -200,15 +202,15 @@ fn foreign(dir: &Path) -> Option<PathBuf> {
         let ours = |name: &str| SAMPLE.iter().any(|(path, _)| *path == format!("{folder}/{name}"));
         others(&workspace.join(folder), &ours)
     };
-    others(dir, &|name| MADE.contains(&name))
-        .or_else(|| others(&workspace, &|name| name == FOUND || of_sample(name)))
+    others(dir, &|name| CREATED.contains(&name))
+        .or_else(|| others(&workspace, &|name| name == RESULTS || of_sample(name)))
         .or_else(|| ["notes", "src"].into_iter().find_map(in_sample))
         .or_else(|| SAMPLE.iter().find_map(changed))
 }
 
-/// Takes everything out of a folder; the folder stays, since somebody may stand in it. The marker goes last: what was
-/// broken off can be done again.
-fn empty(dir: &Path) -> io::Result<()> {
+/// Removes all entries of a folder. The folder itself stays, because it may be the current folder of a shell. The marker
+/// is removed last, so that an interrupted demo can run again.
+fn clear(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
@@ -228,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_one_that_no_connection_gets_by_chance() {
+    fn a_port_is_outside_of_the_range_for_connections() {
         let address = free_address().expect("some port is free");
         assert!(PORTS.contains(&address.port()), "{address}");
         let taken = TcpListener::bind(address).expect("it is free");
@@ -237,18 +239,18 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_made_is_not_lost() {
+    fn files_of_the_user_are_not_lost() {
         let place = tempfile::tempdir().expect("a folder");
         let dir = place.path().join("demo");
-        Folder::make(&dir).expect("it is new");
+        DemoFolder::create(&dir).expect("it is new");
         fs::create_dir(dir.join("workspace/found")).expect("an agent's");
         fs::write(dir.join("report.html"), "x").expect("a demo's");
-        Folder::make(&dir).expect("all of it is a demo's");
+        DemoFolder::create(&dir).expect("all files are of the demo");
         for mine in ["mine.txt", "workspace/offshoot.toml", "workspace/notes/mine.txt", "workspace/README.md"]
         {
-            fs::write(dir.join(mine), "mine").expect("somebody writes");
-            let said = Folder::make(&dir).err().expect("it would be lost").to_string();
-            assert!(said.contains(mine), "{said}");
+            fs::write(dir.join(mine), "mine").expect("the user writes a file");
+            let error = DemoFolder::create(&dir).err().expect("it would be lost").to_string();
+            assert!(error.contains(mine), "{error}");
             assert_eq!(fs::read_to_string(dir.join(mine)).expect("it is there"), "mine");
             fs::remove_file(dir.join(mine)).expect("it is there");
         }

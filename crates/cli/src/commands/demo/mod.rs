@@ -1,54 +1,55 @@
-//! `offshoot demo`: all of it, once, on a script.
+//! `offshoot demo`: shows all features once, with a scripted model.
 
+mod command;
 mod compare;
 mod folder;
-mod typed;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
-use self::compare::Told;
-use self::folder::{Folder, RUN};
-use self::typed::Typed;
-use crate::failure::{Kind, OrFail, marked};
-use crate::terminal::print;
+use report::Tone;
 
-/// Show all of it in seconds, without a key
+use self::command::DemoCommand;
+use self::compare::Execution;
+use self::folder::{DemoFolder, RUN_ID};
+use crate::failure::{ExitKind, OrFail, classify};
+use crate::terminal::print_text;
+
+/// Show all features in seconds, without a key
 ///
-/// Agents at work, killed and resumed, recorded, replayed and verified. It needs no key, no network and nothing but this
-/// program: a script answers in a model's stead. Every step says the command that does it alone. What is made stays in the
-/// folder, so that the commands can be typed again.
+/// The demo runs agents, kills and resumes them, and records, replays and verifies their traffic. A script answers instead
+/// of a model, so that no key and no network are needed. Every step shows its command. The folder of the demo stays, so
+/// that you can type the commands again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot demo
   offshoot demo --dir /tmp/demo
 
-Exit codes: 0 the replay was verified at E4, and the run that was killed and
-resumed is equal to the one that nobody disturbed; 1 one of them is not so;
-2 you can fix it; 3 the disk or the network on this machine failed.")]
-pub(crate) struct Arguments {
-    /// Where to make it; what an earlier demo made there is replaced, anything else left alone
+Exit codes: 0 the replay is byte-equal (E4), and the resumed run is equal to the
+undisturbed one; 1 one of them differs; 2 you can fix it; 3 the disk or the
+network of this machine failed.")]
+pub(crate) struct Args {
+    /// Folder for the demo; only the folder of an earlier demo is replaced
     #[arg(long, value_name = "DIR", default_value = "offshoot-demo")]
     dir: PathBuf,
 }
 
-/// What the agent is asked.
+/// Prompt of the main agent.
 const PROMPT: &str = "What is here, and what is left to do?";
-/// How many agents are at work when the run is killed, main aside.
-const AT_WORK: usize = 3;
-/// How long the run may take to get to the place where it is killed. Its model thinks for longer than this.
-const PATIENCE: Duration = Duration::from_secs(45);
-/// How often we look how far it has got.
-const LOOK: Duration = Duration::from_millis(20);
-/// The steps, for their numbers.
+/// Number of active sub-agents when the run is killed.
+const ACTIVE_AGENTS: usize = 3;
+/// Maximum time until the run reaches the point where it is killed. Its scripted delay is longer.
+const TIMEOUT: Duration = Duration::from_secs(45);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of steps.
 const STEPS: usize = 6;
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let folder = Folder::make(&arguments.dir)?;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let folder = DemoFolder::create(&args.dir)?;
     let mut demo = Demo { folder, step: 0, problems: Vec::new() };
-    demo.greet();
+    demo.introduce();
     demo.run_recorded()?;
     demo.kill_and_resume()?;
     demo.replay_and_verify()?;
@@ -59,29 +60,29 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 struct Demo {
-    folder: Folder,
+    folder: DemoFolder,
     step: usize,
-    /// What is not as it must be.
+    /// Failed expectations.
     problems: Vec<String>,
 }
 
 impl Demo {
-    fn greet(&self) {
+    fn introduce(&self) {
         let dir = self.folder.shown();
         say(&format!(
-            "A small team of agents works in {dir}/workspace. No key, no network:\n\
-             a script answers in the model's place.\n\n\
-             Every step names its command. To type them yourself, now or later:\n\n  \
+            "A small team of agents works in {dir}/workspace. A script answers\n\
+             instead of a model, so no key and no network are needed.\n\n\
+             Every step shows its command. To type the commands yourself:\n\n  \
              {}\n",
-            bold(&format!("cd {}/workspace && . ../env", crate::paths::word(&dir)))
+            Tone::Strong.paint(&format!("cd {}/workspace && . ../env", crate::paths::shell_word(&dir)))
         ));
     }
 
     fn run_recorded(&mut self) -> anyhow::Result<()> {
-        self.heading("Run it, with everything that crosses the wire recorded");
+        self.heading("Run agents, and record their traffic");
         self.clear(&["workspace/found", "recording", "journal"])?;
         let listen = self.folder.listen();
-        let proxy = Typed::offshoot(&[
+        let proxy = DemoCommand::offshoot(&[
             &["proxy", "--script", "../script.yaml", "--cache-sim"],
             &["--listen", &listen, "--out", "../recording"],
             &["--", "offshoot", "run", PROMPT],
@@ -90,185 +91,181 @@ impl Demo {
     }
 
     fn kill_and_resume(&mut self) -> anyhow::Result<()> {
-        let undisturbed = self.told("journal")?;
-        self.heading("The same, killed in the middle and resumed");
+        let undisturbed = self.execution("journal")?;
+        self.heading("Kill the same run in the middle, and resume it");
         self.clear(&["workspace/found", "killed"])?;
-        let first = Typed::offshoot(&[&["run", "--script", "../slow.yaml", "--cache-sim"], &[PROMPT]]);
+        let first = DemoCommand::offshoot(&[&["run", "--script", "../slow.yaml", "--cache-sim"], &[PROMPT]]);
         let first = named(first).with("OFFSHOOT_DATA_DIR", "../killed");
         say(&format!("{} &\n", first.shown()));
         let mut child = first.start(&self.folder)?;
         let killed = kill_in_the_middle(&mut child, &self.folder.path("killed/store.db"));
         if std::io::stderr().is_terminal() {
-            print("\n"); // what it drew last stays
+            print_text("\n"); // keeps the last line that the run drew
         }
-        killed.map_err(|error| marked(Kind::Outside, Some("offshoot demo".to_owned()), error))?;
+        killed.map_err(|error| classify(ExitKind::Outside, Some("offshoot demo".to_owned()), error))?;
         say(&format!(
-            "\n  $ {}\n\nIts process is gone ({}), {AT_WORK} agents at work with it. Not so its journal:\n",
-            bold("kill -9 $!"),
-            typed::ending(child.wait().or_fail(Kind::Outside)?),
+            "\n  $ {}\n\nThe process is gone ({}), with {ACTIVE_AGENTS} active agents. The journal has them:\n",
+            Tone::Strong.paint("kill -9 $!"),
+            command::ending(child.wait().or_fail(ExitKind::Outside)?),
         ));
-        let listed = Typed::offshoot(&[&["ps"]]).with("OFFSHOOT_DATA_DIR", "../killed");
+        let listed = DemoCommand::offshoot(&[&["ps"]]).with("OFFSHOOT_DATA_DIR", "../killed");
         self.must(&listed)?;
         say("");
-        let again =
-            Typed::offshoot(&[&["run", "--resume", RUN], &["--script", "../script.yaml", "--cache-sim"]]);
-        self.must(&again.with("OFFSHOOT_DATA_DIR", "../killed"))?;
-        let resumed = self.told("killed")?;
+        let resume = DemoCommand::offshoot(&[
+            &["run", "--resume", RUN_ID],
+            &["--script", "../script.yaml", "--cache-sim"],
+        ]);
+        self.must(&resume.with("OFFSHOOT_DATA_DIR", "../killed"))?;
+        let resumed = self.execution("killed")?;
         match compare::first_difference(&undisturbed, &resumed) {
-            None => say(&good(&format!("equal to the run of step 1, to the byte:\n  {undisturbed}"))),
+            None => say(&success(&format!("byte-equal to the run of step 1:\n  {undisturbed}"))),
             Some(difference) => {
-                self.problem(format!("the resumed run is not the undisturbed one: {difference}"))
+                self.problem(format!("the resumed run differs from the undisturbed run: {difference}"))
             }
         }
         Ok(())
     }
 
     fn replay_and_verify(&mut self) -> anyhow::Result<()> {
-        self.heading("Replay the recording in the model's place, and verify every byte");
+        self.heading("Replay the recording instead of the model, and verify every byte");
         self.clear(&["workspace/found", "replayed", "again"])?;
         let listen = self.folder.listen();
-        let replay = Typed::offshoot(&[
+        let replay = DemoCommand::offshoot(&[
             &["replay", "../recording", "--order", "recorded"],
             &["--listen", &listen, "--out", "../replayed"],
             &["--", "env", "OFFSHOOT_DATA_DIR=../again"],
             &["offshoot", "run", PROMPT],
         ]);
-        let replayed = self.tail(&named(replay))?;
-        let verify = Typed::offshoot(&[&["verify", "../recording", "../replayed", "--level", "E4"]]);
-        let verified = self.go(&verify)?;
+        let replayed = self.run_with_tail(&named(replay))?;
+        let verify = DemoCommand::offshoot(&[&["verify", "../recording", "../replayed", "--level", "E4"]]);
+        let verified = self.run(&verify)?;
         match (replayed, verified) {
-            (Some(0), Some(0)) => say(&good("verified at E4")),
-            (replayed, Some(0)) => self.problem(format!("the replay ended with {}", code(replayed))),
-            _ => self.problem("the replay is not the recording at E4: see above".to_owned()),
+            (Some(0), Some(0)) => say(&success("verified: byte-equal (E4)")),
+            (replayed, Some(0)) => self.problem(format!("the replay ended with {}", code_text(replayed))),
+            _ => self.problem("the replay is not byte-equal (E4): see above".to_owned()),
         }
         Ok(())
     }
 
     fn explain_cache(&mut self) -> anyhow::Result<()> {
-        self.heading("What the provider's prompt cache read, wrote and missed");
-        self.must(&Typed::offshoot(&[&["cache", "../recording"]]))
+        self.heading("Explain the prompt cache of the provider");
+        self.must(&DemoCommand::offshoot(&[&["cache", "../recording"]]))
     }
 
     fn show_tree(&mut self) -> anyhow::Result<()> {
-        self.heading("The agents: tokens, what of them came from the cache, and cost");
-        self.must(&Typed::offshoot(&[&["ps"]]))
+        self.heading("List the agents, with tokens, cached part and cost");
+        self.must(&DemoCommand::offshoot(&[&["ps"]]))
     }
 
     fn write_report(&mut self) -> anyhow::Result<()> {
-        self.heading("A page to look at");
-        self.must(&Typed::offshoot(&[&["report", "../recording", "--out", "../report.html"]]))
+        self.heading("Make a page for a browser");
+        self.must(&DemoCommand::offshoot(&[&["report", "../recording", "--out", "../report.html"]]))
     }
 
     fn conclude(&self) -> ExitCode {
         let dir = self.folder.shown();
         for problem in &self.problems {
-            eprintln!("error: {}", report::visible(problem));
+            error!("{problem}");
         }
         if !self.problems.is_empty() {
-            eprintln!("hint: all that was made is in `{dir}`; `offshoot demo` makes it anew");
-            return ExitCode::from(Kind::Verdict as u8);
+            hint!("look into `{dir}`, or run `offshoot demo` again");
+            return ExitCode::from(ExitKind::Verdict as u8);
         }
         say(&format!(
             "{}\n\nThe report: {dir}/report.html\n\n\
-             Go on, after `cd {}/workspace && . ../env`:\n  \
-             offshoot show {RUN}-2-0  what the first agent in the background did\n  \
-             offshoot init           settings and a first scenario of your own\n  \
-             offshoot --help         how to record Claude Code, and all the rest",
-            good("verified at E4; resumed = undisturbed"),
-            crate::paths::word(&dir),
+             Next, after `cd {}/workspace && . ../env`:\n  \
+             offshoot show {RUN_ID}-2-0  shows the first background agent\n  \
+             offshoot init           writes settings and a first scenario\n  \
+             offshoot --help         lists all commands",
+            success("verified: byte-equal (E4); the resumed run equals the undisturbed run"),
+            crate::paths::shell_word(&dir),
         ));
         ExitCode::SUCCESS
     }
 
-    fn heading(&mut self, what: &str) {
+    fn heading(&mut self, title: &str) {
         self.step += 1;
-        say(&format!("\n{}\n", bold(&format!("{}/{STEPS}  {what}", self.step))));
+        say(&format!("\n{}\n", Tone::Strong.paint(&format!("{}/{STEPS}  {title}", self.step))));
     }
 
-    /// Takes away what an earlier run of the step has left, and says how.
+    /// Removes the results of an earlier run of the step, and shows the command.
     fn clear(&self, names: &[&str]) -> anyhow::Result<()> {
         let shown = |name: &&str| name.strip_prefix("workspace/").map_or(format!("../{name}"), str::to_owned);
         let shown: Vec<String> = names.iter().map(shown).collect();
-        say(&format!("  $ {}", bold(&format!("rm -rf {}", shown.join(" ")))));
+        say(&format!("  $ {}", Tone::Strong.paint(&format!("rm -rf {}", shown.join(" ")))));
         names.iter().try_for_each(|name| self.folder.remove(name))
     }
 
-    /// Says a command and runs it; it must end well.
-    fn must(&self, command: &Typed) -> anyhow::Result<()> {
-        let ended = self.go(command)?;
-        command.check(ended)
+    /// Shows and runs a command that must succeed.
+    fn must(&self, command: &DemoCommand) -> anyhow::Result<()> {
+        let code = self.run(command)?;
+        command.check(code)
     }
 
-    fn go(&self, command: &Typed) -> anyhow::Result<Option<i32>> {
+    /// Shows and runs a command.
+    fn run(&self, command: &DemoCommand) -> anyhow::Result<Option<i32>> {
         say(&format!("{}\n", command.shown()));
         let mut child = command.start(&self.folder)?;
-        Ok(child.wait().or_fail(Kind::Outside)?.code())
+        Ok(child.wait().or_fail(ExitKind::Outside)?.code())
     }
 
-    /// The same, where only the last lines are worth being seen again.
-    fn tail(&self, command: &Typed) -> anyhow::Result<Option<i32>> {
+    /// Shows and runs a command, and prints only the last lines of its output.
+    fn run_with_tail(&self, command: &DemoCommand) -> anyhow::Result<Option<i32>> {
         say(&format!("{}\n", command.shown()));
-        let (code, said) = command.hear(&self.folder)?;
-        let skip = if code == Some(0) { said.lines().count().saturating_sub(2) } else { 0 };
+        let (code, output) = command.capture(&self.folder)?;
+        let skip = if code == Some(0) { output.lines().count().saturating_sub(2) } else { 0 };
         if skip > 0 {
             say("…");
         }
-        said.lines().skip(skip).for_each(say);
+        output.lines().skip(skip).for_each(say);
         say("");
         Ok(code)
     }
 
-    fn told(&self, journal: &str) -> anyhow::Result<Told> {
-        Told::read(&self.folder.path(journal).join("store.db"), &self.folder.path("workspace"))
+    fn execution(&self, journal: &str) -> anyhow::Result<Execution> {
+        Execution::read(&self.folder.path(journal).join("store.db"), &self.folder.path("workspace"))
     }
 
-    fn problem(&mut self, what: String) {
-        say(&format!("✗ {}", report::visible(&what)));
-        self.problems.push(what);
+    fn problem(&mut self, problem: String) {
+        say(&format!("{} {problem}", Tone::Bad.paint("✗")));
+        self.problems.push(problem);
     }
 }
 
-/// With the name that its run has in all journals, so that they can be compared.
-fn named(command: Typed) -> Typed {
-    command.with("OFFSHOOT_RUN_ID", RUN)
+/// Gives the run of a command the same id in all journals.
+fn named(command: DemoCommand) -> DemoCommand {
+    command.with("OFFSHOOT_RUN_ID", RUN_ID)
 }
 
-/// Kills the process when all agents that can be at work are, each with a question under way that nobody answers before.
+/// Kills the process when all sub-agents are active and wait for a delayed reply.
 fn kill_in_the_middle(child: &mut Child, journal: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
         if let Some(ended) = child.try_wait()? {
-            anyhow::bail!("the run ended before it was killed ({})", typed::ending(ended));
+            anyhow::bail!("the run ended before it was killed ({})", command::ending(ended));
         }
-        let came_so_far = compare::waiting_for_a_model(journal) == AT_WORK;
-        if came_so_far || begun.elapsed() > PATIENCE {
-            child.kill()?; // SIGKILL: nothing of it runs any more
-            anyhow::ensure!(came_so_far, "the run did not come to its middle in {} s", PATIENCE.as_secs());
+        let is_in_the_middle = compare::waiting_sub_agents(journal) == ACTIVE_AGENTS;
+        if is_in_the_middle || begun.elapsed() > TIMEOUT {
+            child.kill()?; // SIGKILL
+            anyhow::ensure!(
+                is_in_the_middle,
+                "the run did not start its agents within {} s",
+                TIMEOUT.as_secs()
+            );
             return Ok(());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn code(code: Option<i32>) -> String {
+fn code_text(code: Option<i32>) -> String {
     code.map_or("a signal".to_owned(), |code| format!("exit code {code}"))
 }
 
 fn say(text: &str) {
-    print(&format!("{text}\n"));
+    print_text(&format!("{text}\n"));
 }
 
-fn bold(text: &str) -> String {
-    coloured("1", text)
-}
-
-fn good(text: &str) -> String {
-    format!("\n{} {text}", coloured("32", "✓"))
-}
-
-fn coloured(how: &str, text: &str) -> String {
-    match std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
-        true => format!("\x1b[{how}m{text}\x1b[0m"),
-        false => text.to_owned(),
-    }
+fn success(text: &str) -> String {
+    format!("\n{} {text}", Tone::Good.paint("✓"))
 }

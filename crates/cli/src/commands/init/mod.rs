@@ -1,98 +1,99 @@
-//! `offshoot init`: settings and a scenario to begin with.
+//! `offshoot init`: writes settings and a first scenario.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::paths;
 
-/// Write settings to begin with, and a first scenario
+/// Write settings and a first scenario into this folder
 ///
-/// Into this folder: `offshoot.toml`, with the usual settings in it as comments, and `scenarios/first`, which `offshoot
-/// capture` runs without a key. What is there already stays as it is.
+/// `offshoot.toml` lists the settings as comments. `offshoot capture` runs the scenario `scenarios/first` without a key.
+/// Existing files are not changed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot init
   offshoot capture offshoot --scenario first
   offshoot init --user")]
-pub(crate) struct Arguments {
-    /// Only settings, your own, which count in every folder
+pub(crate) struct Args {
+    /// Write only your own settings, which apply in every folder
     #[arg(long)]
     user: bool,
 }
 
-/// A setting begins right behind the `#`, and words behind a space: take the `#` away, and it counts.
-const PROJECT: &str = r#"# What `offshoot run` takes in this folder where nothing else is said. Flags
-# come before the environment, that before this file, and this before your own
+/// A `#` without a space is a disabled setting: remove the `#` to enable it.
+const PROJECT: &str = r#"# Defaults of `offshoot run` in this folder. Flags take precedence over the
+# environment, the environment over this file, and this file over your own
 # `offshoot.toml` in the configuration folder.
 
-# The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID.
+# Model: opus, sonnet or haiku, a model id, or PROVIDER/ID.
 #model = "sonnet"
 
-# What the agent may not do here, and what it asks about; see docs/guide/run.md.
+# Actions that are denied, and actions that need confirmation; see
+# docs/guide/run.md.
 #[permissions]
 #deny = ["bash(git push*)", "read(secrets)"]
 #ask = ["bash"]
 
-# Providers, tool servers, sub-agents and what is allowed are yours to say: see
-# `offshoot init --user`. Here they are refused until you have accepted this
-# file as it is: `offshoot agents accept offshoot.toml`.
+# Providers, tool servers, limits of sub-agents and allowed actions belong into
+# your own settings: see `offshoot init --user`. In this file they are refused
+# until you accept it: `offshoot agents accept offshoot.toml`.
 "#;
 
-const USER: &str = r#"# What `offshoot run` takes where nothing else is said. A project's own
-# `offshoot.toml` may choose another model, ask and deny, and say the rest only
-# once you have accepted it.
+const USER: &str = r#"# Defaults of `offshoot run` in all folders. The `offshoot.toml` of a project
+# can choose another model, and add `ask` and `deny` rules. Its other settings
+# apply after you have accepted the file.
 
-# The model: opus, sonnet or haiku, a model's id, or PROVIDER/ID.
+# Model: opus, sonnet or haiku, a model id, or PROVIDER/ID.
 #model = "sonnet"
 
-# Commands run in a sandbox. "off" lets them do whatever you can do.
+# Sandbox for commands. "off" gives them all of your rights.
 #sandbox = "on"
 
-# A provider of your own. `anthropic` and `openai` are there without.
+# An additional provider. `anthropic` and `openai` are built in.
 #[providers.local]
-# anthropic, openai-chat or openai-responses
+# Dialect: anthropic, openai-chat or openai-responses.
 #dialect = "openai-chat"
 #base_url = "http://127.0.0.1:11434/v1"
-# The variable that holds the key; or key_file, a file beside this one.
+# Variable with the key; or `key_file`, a file beside this one.
 #key_env = "LOCAL_KEY"
-# Which of its models is which tier.
+# Model of each tier.
 #models = { sonnet = "qwen", haiku = "qwen-small" }
-# How many seconds not one byte may come before a request is given up.
+# Seconds without a byte after which a request fails.
 #idle_timeout_s = 60
 
-# What agents may do: a deny always wins, an allow is an exception to an ask.
+# Permissions: `deny` overrides the others, `allow` is an exception to `ask`.
 #[permissions]
 #deny = ["bash(git push*)", "read(secrets)"]
 #ask = ["bash"]
 #allow = ["bash(cargo test*)"]
 
-# Whom `web_fetch` may ask although they are not on the public internet.
+# Addresses outside of the public internet that `web_fetch` may contact.
 #[web_fetch]
 #allow = ["127.0.0.1:8080"]
 
-# How far a tree of sub-agents may grow; see docs/guide/subagents.md.
+# Limits of a run tree; see docs/guide/subagents.md.
 #[sub_agents]
-# How many work at the same time, and how many requests are open at once.
+# Maximum number of active runs, and of open requests.
 #at_once = 16
 #requests = 16
-# How many one agent may start, and how many may stand above one another.
+# Maximum number of sub-agents of one agent, and of levels.
 #width = 1000
 #depth = 1
-# What one of them may use, those below it included.
+# Budget of one sub-agent, including its descendants.
 #max_budget_usd = 0.50
 #max_budget_tokens = 200000
 
-# A tool server that speaks MCP: a command, or the url of one.
+# An MCP tool server: a command, or a `url`.
 #[mcp.files]
 #command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]
 #tools = ["read_text_file"]
 #enabled = false
 "#;
 
-/// A scenario that any harness can run on its script: name, and text.
+/// Files of a scripted scenario for any harness: path and text.
 const SCENARIO: [(&str, &str); 3] = [
     ("scenarios/first/scenario.yaml", include_str!("first/scenario.yaml")),
     ("scenarios/first/script.yaml", include_str!("first/script.yaml")),
@@ -100,10 +101,11 @@ const SCENARIO: [(&str, &str); 3] = [
 ];
 const SETTINGS: &str = "offshoot.toml";
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let files: Vec<(PathBuf, &str)> = match arguments.user {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let files: Vec<(PathBuf, &str)> = match args.user {
         true => {
-            let folder = paths::config_dir().or_fail_with(Kind::Usage, || "export HOME=/home/you".into())?;
+            let folder =
+                paths::config_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
             vec![(folder.join(SETTINGS), USER)]
         }
         false => {
@@ -111,40 +113,39 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             all.map(|(name, text)| (PathBuf::from(name), text)).collect()
         }
     };
-    let mut there = Vec::new();
+    let mut existing = Vec::new();
     for (path, text) in &files {
-        match write(path, text) {
+        match write_new(path, text) {
             Ok(()) if path.ends_with(SETTINGS) => {
-                eprintln!("wrote {}; every setting in it is a comment", path.display())
+                status!("wrote {}; all settings in it are comments", path.display())
             }
-            Ok(()) => eprintln!("wrote {}", path.display()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => there.push(path),
+            Ok(()) => status!("wrote {}", path.display()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => existing.push(path),
             Err(error) => {
-                let error =
-                    anyhow::Error::new(error).context(format!("`{}` cannot be written", path.display()));
-                return Err(error).or_fail_with(Kind::Outside, || "ls -ld .".to_owned());
+                let error = anyhow::Error::new(error).context(format!("cannot write `{}`", path.display()));
+                return Err(error).or_fail_with(ExitKind::Outside, || "ls -ld .".to_owned());
             }
         }
     }
-    if there.len() == files.len() {
-        let shown = there[0].display();
-        let error = match there.len() {
-            1 => anyhow::anyhow!("`{shown}` is there already, and stays as it is"),
-            _ => anyhow::anyhow!("`{shown}` and the scenario are there already, and stay as they are"),
+    if existing.len() == files.len() {
+        let shown = existing[0].display();
+        let error = match existing.len() {
+            1 => anyhow::anyhow!("`{shown}` exists already"),
+            _ => anyhow::anyhow!("`{shown}` and the scenario exist already"),
         };
-        return Err(error).or_fail_with(Kind::Usage, || format!("cat {shown}"));
+        return Err(error).or_fail_with(ExitKind::Usage, || format!("cat {shown}"));
     }
-    for path in there {
-        eprintln!("{} is there already, and stays as it is", path.display());
+    for path in existing {
+        status!("kept {}, which exists already", path.display());
     }
-    if !arguments.user {
-        eprintln!("now try: offshoot capture offshoot --scenario first");
+    if !args.user {
+        hint!("offshoot capture offshoot --scenario first");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Never over a file that is there.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a new file. An existing file is an error.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }

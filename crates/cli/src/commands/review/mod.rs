@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use parity::ScenarioFolder;
 
 use super::accept::{accept, explain, sealed};
-use crate::failure::{self, Kind, OrFail};
+use crate::failure::{self, ExitKind, OrFail};
 use crate::judge::judge;
 use crate::terminal::print;
 use walk::{Terminal, Walk};
@@ -26,7 +26,7 @@ use walk::{Terminal, Walk};
   offshoot review --list           only name what waits
   offshoot review --all            accept the newest of each, unseen
   offshoot review --all --reject   reject everything that waits")]
-pub(crate) struct Arguments {
+pub(crate) struct Args {
     /// Where goldens are; ./goldens without
     #[arg(long, value_name = "DIR")]
     goldens: Option<PathBuf>,
@@ -53,18 +53,18 @@ impl Waiting {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     let waiting = waiting(arguments)?;
     let never = ScenarioFolder::list_unaccepted(goldens(arguments)).map_err(explain)?;
     tell_never_accepted(&never);
-    let verdict = |is_done: bool| ExitCode::from(if is_done { 0 } else { Kind::Verdict as u8 });
+    let verdict = |is_done: bool| ExitCode::from(if is_done { 0 } else { ExitKind::Verdict as u8 });
     match arguments {
         _ if waiting.is_empty() && !never.is_empty() => Ok(verdict(arguments.list)),
-        Arguments { all: true, reject, .. } => {
+        Args { all: true, reject, .. } => {
             let code = decide_all(&waiting, *reject);
             Ok(if code == ExitCode::SUCCESS { verdict(never.is_empty()) } else { code })
         }
-        Arguments { list: true, .. } => {
+        Args { list: true, .. } => {
             print(&list(&waiting));
             Ok(ExitCode::SUCCESS)
         }
@@ -85,26 +85,26 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// There is nothing to compare these with, so they are only named.
 fn tell_never_accepted(never: &[(ScenarioFolder, String)]) {
     for (folder, newest) in never {
-        eprintln!("`{}` has recordings, and none was ever accepted", folder.dir().display());
-        eprintln!("hint: `offshoot accept {}`", folder.run_dir(newest).display());
+        status!("`{}` has recordings, and none was ever accepted", folder.dir().display());
+        hint!("`offshoot accept {}`", folder.run_dir(newest).display());
     }
 }
 
-fn goldens(arguments: &Arguments) -> &Path {
+fn goldens(arguments: &Args) -> &Path {
     arguments.goldens.as_deref().unwrap_or(Path::new("goldens"))
 }
 
-fn waiting(arguments: &Arguments) -> anyhow::Result<Vec<Waiting>> {
+fn waiting(arguments: &Args) -> anyhow::Result<Vec<Waiting>> {
     let mut waiting = Vec::new();
     if let Some(given) = arguments.goldens.as_ref().filter(|given| !given.is_dir()) {
         let error = anyhow::anyhow!("there is no folder `{}`", given.display());
         return Err(error)
-            .or_fail_with(Kind::Usage, || "give the folder that holds HARNESS/VERSION/SCENARIO".into());
+            .or_fail_with(ExitKind::Usage, || "give the folder that holds HARNESS/VERSION/SCENARIO".into());
     }
     for folder in ScenarioFolder::list_accepted(goldens(arguments)).map_err(explain)? {
         let pending = folder.pending().map_err(explain)?;
         for (run, why) in &pending.skipped {
-            eprintln!("passed over `{}`: {}", folder.run_dir(run).display(), report::plain(why));
+            status!("passed over `{}`: {}", folder.run_dir(run).display(), report::plain(why));
         }
         if !pending.runs.is_empty() {
             waiting.push(Waiting { folder, runs: pending.runs });

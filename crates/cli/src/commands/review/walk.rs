@@ -7,7 +7,7 @@ use parity::{Verdict, VerdictOutcome, set_reason};
 
 use super::{Waiting, accept_newest};
 use crate::commands::accept::explain;
-use crate::failure::{Kind, OrFail};
+use crate::failure::{ExitKind, OrFail};
 use crate::judge::Judge;
 
 /// Somebody who reads and answers.
@@ -127,13 +127,14 @@ impl Walk<'_> {
 
     fn line(&mut self) -> anyhow::Result<Option<String>> {
         let mut line = String::new();
-        let read = self.terminal.input.read_line(&mut line).or_fail(Kind::Outside)?;
+        let read = self.terminal.input.read_line(&mut line).or_fail(ExitKind::Outside)?;
         Ok((read > 0).then(|| line.trim().to_owned()))
     }
 
     fn say(&mut self, text: &str) -> anyhow::Result<()> {
+        let text = report::terminal_text(text, crate::terminal::is_stderr_styled());
         let out = &mut self.terminal.out;
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).or_fail(Kind::Outside)
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).or_fail(ExitKind::Outside)
     }
 }
 

@@ -1,47 +1,48 @@
-//! One line for each sub-agent at work, below whatever else is on the terminal.
+//! Status lines of active sub-agents, below the other output of a terminal.
 
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use agent::{EventKind, PriorUsage, RunEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use report::Tone;
 use session::{RunId, Usage};
 use store::{RunKind, RunStatus};
 
-/// How many have a line; of the others it is said how many there are.
-const LINES: usize = 10;
-/// How often the time goes on.
-const BEAT: Duration = Duration::from_millis(250);
-/// How much of a tool's name and of an agent's.
-const NAME: usize = 24;
-/// What stands on a line beside its name and what is said: the spaces, the sign that turns, and the time.
-const BESIDE: usize = 10;
+/// Maximum number of lines. The other sub-agents are counted.
+const MAX_LINES: usize = 10;
+const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum length of the name of a tool or an agent.
+const MAX_NAME: usize = 24;
+/// Columns of the spaces, the spinner and the time on a line.
+const FIXED_COLUMNS: usize = 10;
 
-/// The lines. Clones are the same board; without a terminal there are none, and only what ends is said.
+/// The status lines. Clones share them. Without a terminal only ends are reported.
 #[derive(Clone)]
 pub(super) struct Board(Arc<Mutex<Rows>>);
 
 struct Rows {
     lines: MultiProgress,
-    by_run: HashMap<RunId, Row>,
-    /// How many have a line.
+    by_run: HashMap<RunId, SubAgentRow>,
+    /// Number of sub-agents with a line.
     shown: usize,
-    /// Said of those that have none.
+    /// Line that counts the others.
     more: Option<ProgressBar>,
-    live: bool,
+    is_terminal: bool,
 }
 
-/// One sub-agent.
-struct Row {
+/// Status of one sub-agent.
+struct SubAgentRow {
     agent: String,
-    /// How long it had worked before it was taken up again.
-    before: Duration,
+    /// Work time before it was resumed.
+    prior: Duration,
     since: Instant,
-    tool: String,
-    /// How many calls are under way.
-    open: usize,
+    /// The tool or the step that it is busy with; empty while the model answers.
+    activity: String,
+    /// Number of open tool calls.
+    open_calls: usize,
     usage: Usage,
     cost_microusd: Option<i64>,
     line: Option<ProgressBar>,
@@ -50,41 +51,41 @@ struct Row {
 impl Board {
     pub(super) fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        let live = std::io::stderr().is_terminal();
-        let rows = Rows { lines, by_run: HashMap::new(), shown: 0, more: None, live };
+        let is_terminal = std::io::stderr().is_terminal();
+        let rows = Rows { lines, by_run: HashMap::new(), shown: 0, more: None, is_terminal };
         Self(Arc::new(Mutex::new(rows)))
     }
 
-    /// Takes the lines away for as long as something else needs the place below the cursor.
+    /// Hides the lines while other output uses the place below the cursor.
     pub(super) fn hide(&self) {
         let rows = self.rows();
-        if rows.live && !rows.by_run.is_empty() {
-            let _ = rows.lines.clear(); // a terminal that is gone shows nothing
+        if rows.is_terminal && !rows.by_run.is_empty() {
+            let _ = rows.lines.clear(); // the terminal may be gone
             rows.lines.set_draw_target(ProgressDrawTarget::hidden());
         }
     }
 
-    /// Brings them back.
+    /// Shows the lines again.
     pub(super) fn show(&self) {
         let rows = self.rows();
-        if rows.live {
+        if rows.is_terminal {
             rows.lines.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 
-    /// A line above them.
+    /// Prints a line above them.
     pub(super) fn say(&self, text: &str) {
-        self.rows().lines.suspend(|| eprintln!("{text}"));
+        self.rows().lines.suspend(|| status!("{text}"));
     }
 
-    /// What a sub-agent does. What is to be said of its end, where it has ended.
-    pub(super) fn see(&self, event: &RunEvent) -> Option<String> {
+    /// Updates the line of a sub-agent. Returns the text to print if it has ended.
+    pub(super) fn update(&self, event: &RunEvent) -> Option<String> {
         let mut rows = self.rows();
         let name =
             |kind: &RunKind, agent: &str| report::plain(if *kind == RunKind::Fork { "fork" } else { agent });
         match &event.kind {
             EventKind::Queued { kind, agent } => {
-                rows.begin(&event.run, name(kind, agent), "waits for a place", None);
+                rows.begin(&event.run, name(kind, agent), "queued", None);
                 return None;
             }
             EventKind::Started { kind, agent, prior, .. } => {
@@ -99,22 +100,21 @@ impl Board {
         let row = rows.by_run.get_mut(&event.run)?;
         match &event.kind {
             EventKind::CallStarted { name, .. } => {
-                row.open += 1;
-                row.tool = report::plain(name);
+                row.open_calls += 1;
+                row.activity = report::plain(name);
             }
-            // It is at work until the last of them is done.
             EventKind::CallFinished { name, .. } => {
-                row.open = row.open.saturating_sub(1);
-                if row.open == 0 {
-                    // Not the one that began last: a call that is refused never begins.
-                    row.tool = format!("thinks, after {}", report::plain(name));
+                row.open_calls = row.open_calls.saturating_sub(1);
+                if row.open_calls == 0 {
+                    // The name comes from this event, because a refused call has no start event.
+                    row.activity = format!("thinking, after {}", report::plain(name));
                 }
             }
-            EventKind::Retrying { .. } => row.tool = "asks again".to_owned(),
-            EventKind::Waiting { .. } => row.tool = "waits for its jobs".to_owned(),
-            EventKind::Woken { .. } => row.tool.clear(),
+            EventKind::Retrying { .. } => row.activity = "retrying".to_owned(),
+            EventKind::Waiting { .. } => row.activity = "waiting for its jobs".to_owned(),
+            EventKind::Woken { .. } => row.activity.clear(),
             EventKind::Message { usage, cost_microusd, .. } => {
-                (row.open, row.tool) = (0, String::new());
+                (row.open_calls, row.activity) = (0, String::new());
                 row.add(usage, *cost_microusd);
             }
             _ => return None,
@@ -124,58 +124,58 @@ impl Board {
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().expect("drawing lines does not panic")
     }
 }
 
 impl Rows {
-    /// It waits for a place, or works; `prior` is what it had come to before it was taken up again.
-    fn begin(&mut self, run: &RunId, agent: String, doing: &str, prior: Option<PriorUsage>) {
+    /// Adds a sub-agent that is queued or started. `prior` is its usage before it was resumed.
+    fn begin(&mut self, run: &RunId, agent: String, activity: &str, prior: Option<PriorUsage>) {
         let known = self.by_run.remove(run).and_then(|row| row.line);
-        let line = known.or_else(|| self.line(run, &agent));
+        let line = known.or_else(|| self.create_line(run, &agent));
         let prior = prior.unwrap_or(PriorUsage { cost_microusd: Some(0), ..PriorUsage::default() });
-        let before = Duration::from_millis(prior.ms);
+        let elapsed = Duration::from_millis(prior.ms);
         if let Some(line) = &line {
-            line.set_elapsed(before);
+            line.set_elapsed(elapsed);
         }
-        let (since, tool) = (Instant::now(), doing.to_owned());
+        let (since, activity) = (Instant::now(), activity.to_owned());
         let PriorUsage { usage, cost_microusd, .. } = prior;
-        let row = Row { agent, before, since, tool, open: 0, usage, cost_microusd, line };
+        let row =
+            SubAgentRow { agent, prior: elapsed, since, activity, open_calls: 0, usage, cost_microusd, line };
         row.draw();
         self.by_run.insert(run.clone(), row);
         self.count();
     }
 
-    /// A line for it, where there is one left.
-    fn line(&mut self, run: &RunId, agent: &str) -> Option<ProgressBar> {
-        if !self.live || self.shown >= LINES {
+    /// Creates a line, unless the maximum is reached.
+    fn create_line(&mut self, run: &RunId, agent: &str) -> Option<ProgressBar> {
+        if !self.is_terminal || self.shown >= MAX_LINES {
             return None;
         }
         self.shown += 1;
         let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {wide_msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
         let line = ProgressBar::new_spinner().with_style(style);
-        // Whoever has none stands below all that have one.
         let line = match &self.more {
             Some(more) => self.lines.insert_before(more, line),
             None => self.lines.add(line),
         };
-        line.set_prefix(format!("{} {run}", report::fit(agent, NAME)));
-        line.enable_steady_tick(BEAT);
+        line.set_prefix(format!("{} {run}", report::fit(agent, MAX_NAME)));
+        line.enable_steady_tick(REDRAW_INTERVAL);
         Some(line)
     }
 
-    /// Who has waited longest for a line gets the one that is free.
+    /// Gives a free line to the oldest sub-agent without one.
     fn promote(&mut self) {
-        let waits = self.by_run.iter().filter(|(_, row)| row.line.is_none());
+        let waiting = self.by_run.iter().filter(|(_, row)| row.line.is_none());
         let Some((run, agent)) =
-            waits.min_by_key(|(_, row)| row.since).map(|(run, row)| (run.clone(), row.agent.clone()))
+            waiting.min_by_key(|(_, row)| row.since).map(|(run, row)| (run.clone(), row.agent.clone()))
         else {
             return;
         };
-        let Some(line) = self.line(&run, &agent) else { return };
+        let Some(line) = self.create_line(&run, &agent) else { return };
         if let Some(row) = self.by_run.get_mut(&run) {
-            line.set_elapsed(row.before + row.since.elapsed());
+            line.set_elapsed(row.prior + row.since.elapsed());
             row.line = Some(line);
             row.draw();
         }
@@ -191,30 +191,28 @@ impl Rows {
         }
         self.count();
         let sign = match status {
-            RunStatus::Completed => "✓",
-            // It goes on, or has answered all the same.
-            RunStatus::Paused | RunStatus::StepCap => "·",
-            _ => "✗",
+            RunStatus::Completed => Tone::Good.paint("✓"),
+            // It can be resumed, or has an answer.
+            RunStatus::Paused | RunStatus::StepCap => "·".to_owned(),
+            _ => Tone::Bad.paint("✗"),
         };
-        let took = (row.before + row.since.elapsed()).as_micros();
+        let took = (row.prior + row.since.elapsed()).as_micros();
         let took = report::duration(u64::try_from(took).unwrap_or(u64::MAX));
         let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
-        let said = |words: &str, used: &Usage| {
-            format!("{sign} {} {run} {words}in {took}{}{why}", row.agent, row.used(used))
+        let format_end = |words: &str, used: &Usage| {
+            format!("{sign} {} {run} {words}in {took}{}{why}", row.agent, row.usage_text(used))
         };
         let words = format!("{} ", status.words());
-        // The sign says it too, where the line is too short for both; then what was cached goes, and why it ended last.
+        // On a narrow terminal the words, then the cached part and then the error are cut. The sign repeats the words.
         let short = if status == RunStatus::Completed { "" } else { words.as_str() };
-        let plainly = Usage { input: row.usage.input_total(), output: row.usage.output, ..Usage::default() };
-        let width = if self.live { crate::terminal::stderr_width() } else { usize::MAX };
-        let mut tried = [(words.as_str(), &row.usage), (short, &row.usage)]
-            .map(|(words, used)| said(words, used))
-            .into_iter();
-        let fits = tried.find(|line| line.chars().count() <= width);
-        Some(fits.unwrap_or_else(|| report::fit(&said(short, &plainly), width)))
+        let uncached = Usage { input: row.usage.input_total(), output: row.usage.output, ..Usage::default() };
+        let width = if self.is_terminal { crate::terminal::stderr_width() } else { usize::MAX };
+        let lines = [words.as_str(), short].map(|words| format_end(words, &row.usage));
+        let fitting = lines.into_iter().find(|line| report::columns(line) <= width);
+        Some(fitting.unwrap_or_else(|| report::fit(&format_end(short, &uncached), width)))
     }
 
-    /// Says how many have no line.
+    /// Updates the count of sub-agents without a line.
     fn count(&mut self) {
         let without = self.by_run.len() - self.shown;
         match (without, &self.more) {
@@ -224,7 +222,7 @@ impl Rows {
                 self.more = None;
             }
             (0, None) => {}
-            (without, _) if self.live => {
+            (without, _) if self.is_terminal => {
                 let more = self.more.get_or_insert_with(|| {
                     let style = ProgressStyle::with_template("    {msg}");
                     let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -237,13 +235,13 @@ impl Rows {
     }
 }
 
-impl Row {
+impl SubAgentRow {
     fn add(&mut self, usage: &Usage, cost_microusd: Option<i64>) {
         self.usage += *usage;
         self.cost_microusd = self.cost_microusd.zip(cost_microusd).map(|(all, more)| all + more);
     }
 
-    fn used(&self, usage: &Usage) -> String {
+    fn usage_text(&self, usage: &Usage) -> String {
         let cost = match self.cost_microusd {
             Some(cost) if cost > 0 => format!(", ${:.4}", cost as f64 / 1e6),
             _ => String::new(),
@@ -253,17 +251,14 @@ impl Row {
 
     fn draw(&self) {
         let Some(line) = &self.line else { return };
-        let beside = BESIDE + line.prefix().chars().count();
-        line.set_message(self.told(crate::terminal::stderr_width().saturating_sub(beside)));
+        let fixed = FIXED_COLUMNS + line.prefix().chars().count();
+        line.set_message(self.text(crate::terminal::stderr_width().saturating_sub(fixed)));
     }
 
-    /// What is said behind its name, as much of it as there is room for.
-    fn told(&self, room: usize) -> String {
-        let doing = match self.tool.as_str() {
-            "" => "thinks",
-            tool => tool,
-        };
-        report::fit(&format!("{}{}", report::fit(doing, NAME), self.used(&self.usage)), room)
+    /// Returns the activity and the usage, cut to a width.
+    fn text(&self, width: usize) -> String {
+        let activity = if self.activity.is_empty() { "thinking" } else { &self.activity };
+        report::fit(&format!("{}{}", report::fit(activity, MAX_NAME), self.usage_text(&self.usage)), width)
     }
 }
 
@@ -297,27 +292,27 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_place_has_a_line_and_keeps_it() {
+    fn a_queued_sub_agent_has_a_line_and_keeps_it() {
         let board = Board::new();
         {
             let mut rows = board.rows();
-            rows.live = true;
+            rows.is_terminal = true;
             rows.lines.set_draw_target(ProgressDrawTarget::hidden());
         }
         let what = EventKind::Queued { kind: store::RunKind::Sub, agent: "scanner".to_owned() };
-        board.see(&event("m-1-0", what));
+        board.update(&event("m-1-0", what));
         let message = || {
             let rows = board.rows();
             let line = rows.by_run[&RunId::new("m-1-0")].line.as_ref().map(ProgressBar::message);
             (rows.shown, rows.by_run.len(), line.unwrap_or_default())
         };
-        assert_eq!(message(), (1, 1, "waits for a place, 0 in, 0 out".to_owned()));
-        board.see(&started("m-1-0"));
-        assert_eq!(message(), (1, 1, "thinks, 0 in, 0 out".to_owned()));
+        assert_eq!(message(), (1, 1, "queued, 0 in, 0 out".to_owned()));
+        board.update(&started("m-1-0"));
+        assert_eq!(message(), (1, 1, "thinking, 0 in, 0 out".to_owned()));
     }
 
     #[test]
-    fn who_is_taken_up_again_is_said_with_all_that_it_used() {
+    fn the_end_of_a_resumed_sub_agent_includes_its_prior_usage() {
         let board = Board::new();
         let RunEvent { kind: EventKind::Started { kind, agent, model, call, is_job, .. }, .. } =
             started("m-1-0")
@@ -326,28 +321,28 @@ mod tests {
         };
         let usage = Usage { input: 1000, output: 10, ..Usage::default() };
         let prior = Some(PriorUsage { usage, cost_microusd: Some(1000), ms: 3_600_000 });
-        board.see(&event("m-1-0", EventKind::Started { kind, agent, model, call, is_job, prior }));
+        board.update(&event("m-1-0", EventKind::Started { kind, agent, model, call, is_job, prior }));
         let (text, calls) = (None, Vec::new());
-        board.see(&event(
+        board.update(&event(
             "m-1-0",
             EventKind::Message { seq: 4, step: 2, text, calls, usage, cost_microusd: Some(500) },
         ));
         let (status, final_text, error) = (RunStatus::Completed, None, None);
         let what = EventKind::Finished { status, final_text, error, usage, cost_microusd: None };
-        let said = board.see(&event("m-1-0", what)).expect("it has ended");
+        let said = board.update(&event("m-1-0", what)).expect("it has ended");
         assert!(said.contains(" in 3600.") && said.ends_with(" s, 2.0k in, 20 out, $0.0015"), "{said}");
     }
 
     #[test]
     fn an_end_fits_its_line() {
         let board = Board::new();
-        board.rows().live = true;
+        board.rows().is_terminal = true;
         board.rows().lines.set_draw_target(ProgressDrawTarget::hidden());
-        board.see(&started("1m7gqwz9bn74vve5-4-0"));
+        board.update(&started("1m7gqwz9bn74vve5-4-0"));
         let usage = Usage { input: 1200, cache_read: 950, output: 30, ..Usage::default() };
         let (text, calls) = (None, Vec::new());
         let what = EventKind::Message { seq: 2, step: 1, text, calls, usage, cost_microusd: Some(1500) };
-        board.see(&event("1m7gqwz9bn74vve5-4-0", what));
+        board.update(&event("1m7gqwz9bn74vve5-4-0", what));
         let what = EventKind::Finished {
             status: RunStatus::Completed,
             final_text: None,
@@ -355,20 +350,21 @@ mod tests {
             usage,
             cost_microusd: None,
         };
-        let said = board.see(&event("1m7gqwz9bn74vve5-4-0", what)).expect("it has ended");
+        let said = board.update(&event("1m7gqwz9bn74vve5-4-0", what)).expect("it has ended");
+        let said = report::terminal_text(&said, false);
         assert!(said.chars().count() <= crate::terminal::stderr_width(), "{said}");
         assert!(said.contains("2.1k in, 30 out") && !said.contains("cached"), "{said}");
     }
 
     #[test]
-    fn who_ends_is_said_with_what_it_used() {
+    fn an_end_is_reported_with_its_usage() {
         let board = Board::new();
-        assert_eq!(board.see(&started("m-1-0")), None);
+        assert_eq!(board.update(&started("m-1-0")), None);
         let usage = Usage { input: 1200, output: 30, ..Usage::default() };
         for seq in 1..3 {
             let (text, calls) = (None, Vec::new());
             let what = EventKind::Message { seq, step: 1, text, calls, usage, cost_microusd: Some(1500) };
-            assert_eq!(board.see(&event("m-1-0", what)), None);
+            assert_eq!(board.update(&event("m-1-0", what)), None);
         }
         let what = EventKind::Finished {
             status: RunStatus::Failed,
@@ -377,22 +373,22 @@ mod tests {
             usage,
             cost_microusd: None,
         };
-        let said = board.see(&event("m-1-0", what)).expect("it has ended");
+        let said = board.update(&event("m-1-0", what)).expect("it has ended");
         let (before, after) = said.split_once(" in ").expect("a time");
-        assert_eq!(before, "✗ scan\\u{1b}ner m-1-0 failed");
+        assert_eq!(report::terminal_text(before, false), "✗ scan\\u{1b}ner m-1-0 failed");
         assert!(after.ends_with(", 2.4k in, 60 out, $0.0030: no answer"), "{after}");
     }
 
     #[test]
-    fn a_line_says_what_goes_on_and_goes_to_the_next_when_it_is_free() {
+    fn a_line_shows_the_activity_and_is_reused() {
         let board = Board::new();
         {
             let mut rows = board.rows();
-            rows.live = true;
+            rows.is_terminal = true;
             rows.lines.set_draw_target(ProgressDrawTarget::hidden());
         }
-        for n in 0..=LINES {
-            board.see(&started(&format!("m-1-{n}")));
+        for n in 0..=MAX_LINES {
+            board.update(&started(&format!("m-1-{n}")));
         }
         let says = |run: &str| {
             let rows = board.rows();
@@ -417,33 +413,33 @@ mod tests {
             (call("a", "grep"), "grep"),
             (call("b", "read"), "read"),
             (done("a", "grep"), "read"),
-            (done("b", "read"), "thinks, after read"),
-            (EventKind::Woken { seq: 3, jobs: Vec::new() }, "thinks"),
-            (done("c", "bash"), "thinks, after bash"), // it was refused, and never began
-            (EventKind::Waiting { jobs: 1 }, "waits for its jobs"),
-            (EventKind::Woken { seq: 4, jobs: Vec::new() }, "thinks"),
+            (done("b", "read"), "thinking, after read"),
+            (EventKind::Woken { seq: 3, jobs: Vec::new() }, "thinking"),
+            (done("c", "bash"), "thinking, after bash"), // a refused call has no start event
+            (EventKind::Waiting { jobs: 1 }, "waiting for its jobs"),
+            (EventKind::Woken { seq: 4, jobs: Vec::new() }, "thinking"),
         ] {
-            board.see(&event("m-1-0", what));
+            board.update(&event("m-1-0", what));
             assert_eq!(says("m-1-0").as_deref(), Some(doing));
         }
-        let last = format!("m-1-{LINES}");
-        assert_eq!(says(&last), None, "there is no line left");
+        let last = format!("m-1-{MAX_LINES}");
+        assert_eq!(says(&last), None, "all lines are used");
         let (status, usage) = (RunStatus::Completed, Usage::default());
-        board.see(&event(
+        board.update(&event(
             "m-1-0",
             EventKind::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
         ));
-        assert_eq!(says(&last).as_deref(), Some("thinks"));
+        assert_eq!(says(&last).as_deref(), Some("thinking"));
     }
 
     #[test]
-    fn what_does_not_fit_a_line_is_cut_with_a_sign() {
+    fn a_line_is_cut_to_the_terminal() {
         let board = Board::new();
-        board.see(&started("m-1-0"));
+        board.update(&started("m-1-0"));
         let rows = board.rows();
         let row = &rows.by_run[&RunId::new("m-1-0")];
-        assert_eq!(row.told(80), "thinks, 0 in, 0 out");
-        assert_eq!(row.told(16), "thinks, 0 in, 0…");
+        assert_eq!(row.text(80), "thinking, 0 in, 0 out");
+        assert_eq!(row.text(16), "thinking, 0 in,…");
     }
 
     #[test]
@@ -451,14 +447,14 @@ mod tests {
         let board = Board::new();
         {
             let mut rows = board.rows();
-            rows.live = true;
+            rows.is_terminal = true;
             rows.lines.set_draw_target(ProgressDrawTarget::hidden());
         }
         for n in 0..1000 {
-            board.see(&started(&format!("m-1-{n}")));
+            board.update(&started(&format!("m-1-{n}")));
         }
         let rows = board.rows();
-        assert_eq!((rows.shown, rows.by_run.len()), (LINES, 1000));
+        assert_eq!((rows.shown, rows.by_run.len()), (MAX_LINES, 1000));
         assert_eq!(rows.more.as_ref().map(ProgressBar::message).as_deref(), Some("and 990 more"));
     }
 }

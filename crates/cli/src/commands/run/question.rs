@@ -1,67 +1,68 @@
-//! Questions to whoever sits at the terminal.
+//! Asks the user at the terminal for permission.
 
 use std::sync::Arc;
 
 use super::board::Board;
 use agent::{Answer, Asker, BoxFuture, Question};
+use report::plain;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-/// Somebody at a terminal.
-pub(super) struct Terminal(pub(super) Board);
+/// The user at a terminal.
+pub(super) struct TerminalAsker(pub(super) Board);
 
-impl Asker for Terminal {
+impl Asker for TerminalAsker {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            let _shown = Hidden::behind(&self.0);
-            // Whatever was typed before nobody has asked for: it is no answer to this.
+            let _hidden = HiddenBoard::new(&self.0);
+            // Text that was typed before the question is no answer to it.
             let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
-            eprintln!("{}", text(question));
-            answer().await
+            status!("{}", text(question));
+            read_answer().await
         })
     }
 }
 
-/// The lines of the others are away for as long as this lives, also where nobody waits for the answer any more.
-struct Hidden<'a>(&'a Board);
+/// Hides the lines of sub-agents until it is dropped, also when the question is abandoned.
+struct HiddenBoard<'a>(&'a Board);
 
-impl<'a> Hidden<'a> {
-    fn behind(board: &'a Board) -> Self {
+impl<'a> HiddenBoard<'a> {
+    fn new(board: &'a Board) -> Self {
         board.hide();
         Self(board)
     }
 }
 
-impl Drop for Hidden<'_> {
+impl Drop for HiddenBoard<'_> {
     fn drop(&mut self) {
         self.0.show();
     }
 }
 
-async fn answer() -> Answer {
+async fn read_answer() -> Answer {
     loop {
-        let line = line().await.unwrap_or_default();
+        let line = read_line().await.unwrap_or_default();
         match line.trim().to_lowercase().as_str() {
             "y" | "yes" => return Answer::Yes,
             "n" | "no" => return Answer::No("the user said no".to_owned()),
-            "" if !line.ends_with('\n') => return Answer::No("nobody answered".to_owned()),
-            _ => eprintln!("y or n:"),
+            "" if !line.ends_with('\n') => return Answer::No("the user gave no answer".to_owned()),
+            _ => status!("y or n:"),
         }
     }
 }
 
-/// How long nobody looks whether the question is still asked.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// Interval between checks that the question is still open.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// The next line that is typed. Whoever stops waiting leaves it to whoever reads next.
-async fn line() -> std::io::Result<String> {
+/// Reads the next line. If the question is abandoned, the line is left for the next reader.
+async fn read_line() -> std::io::Result<String> {
     let waiting = Arc::new(());
-    let asked = Arc::downgrade(&waiting);
+    let question = Arc::downgrade(&waiting);
     let typed = tokio::task::spawn_blocking(move || {
         let stdin = std::io::stdin();
-        while asked.strong_count() > 0 {
+        while question.strong_count() > 0 {
             let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-            if poll(&mut ready, Some(&LOOK))? > 0 {
+            if poll(&mut ready, Some(&POLL_INTERVAL))? > 0 {
                 let mut line = String::new();
                 return stdin.read_line(&mut line).map(|_| line);
             }
@@ -73,7 +74,7 @@ async fn line() -> std::io::Result<String> {
     line
 }
 
-/// The question: exactly what would be done, with nothing in it that moves the cursor.
+/// Formats the question with the exact action, escaped for the terminal.
 fn text(question: &Question) -> String {
     let mut text = format!(
         "\n{} wants to call {}: {}\n",
@@ -94,19 +95,15 @@ fn text(question: &Question) -> String {
     for line in shown.trim_end_matches('\n').split('\n') {
         text += &format!("  | {}\n", report::visible(line));
     }
-    text + "let it? y or n:"
+    text + "allow? y or n:"
 }
 
-/// One field of an input: a text of several lines as it would be written.
+/// Formats one field of an input, with the lines of a long text.
 fn field((name, value): (&String, &Value)) -> String {
     match value.as_str().filter(|text| text.contains('\n')) {
         Some(text) => format!("{name}:\n{text}\n"),
         None => format!("{name}: {value}\n"),
     }
-}
-
-fn plain(text: &str) -> String {
-    report::plain(text)
 }
 
 #[cfg(test)]
@@ -125,7 +122,7 @@ mod tests {
         assert_eq!(
             shown,
             "\nmain wants to call bash: the rule `bash` wants a question\n  | ls\\u{1b}[2K\n  | rm -rf \\u{202e}/\n\
-             let it? y or n:"
+             allow? y or n:"
         );
         let shown = text(&question("write", r#"{"path":"a","content":"b\nc"}"#));
         assert!(

@@ -1,0 +1,97 @@
+//! Opens the journal, and finds the run to resume, the agent, and the permission rules.
+
+use std::path::{Path, PathBuf};
+
+use agent::{List, Rules, RunError, RunSettings, Workspace};
+use store::{Run, Store};
+
+use super::Args;
+use super::options::RunOptions;
+use super::outcome::failure;
+use super::selection::AgentSelection;
+use crate::failure::{ExitKind, OrFail};
+use crate::journal;
+
+/// Relation of the new work to an earlier run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartMode {
+    New,
+    Resume,
+    Fork,
+}
+
+/// The journal with the run to work on.
+pub(super) struct OpenRun {
+    pub(super) store: Store,
+    pub(super) mode: StartMode,
+    /// The run to resume or to fork.
+    pub(super) row: Option<Run>,
+    /// The folder to work in.
+    pub(super) folder: PathBuf,
+    /// Rules of the command line and of the earlier run.
+    pub(super) rules: Rules,
+    pub(super) agent: AgentSelection,
+}
+
+impl OpenRun {
+    /// Opens the journal and the definitions.
+    pub(super) fn open(options: &RunOptions) -> anyhow::Result<Self> {
+        let args = &options.args;
+        let store = journal::open()?;
+        let (mode, run) = match (&args.resume, &args.fork_of) {
+            (Some(run), _) => (StartMode::Resume, Some(run)),
+            (None, Some(run)) => (StartMode::Fork, Some(run)),
+            (None, None) => (StartMode::New, None),
+        };
+        let run = run.map(|run| journal::find_run(&store, run)).transpose()?;
+        let row = run.map(|run| store.run(&run).row()).transpose().or_fail(ExitKind::Outside)?;
+        if let (Some(_), Some(row)) = (options.max_budget_microusd, &row)
+            && session::model::price(&row.model).is_none()
+        {
+            return Err(failure(RunError::UnknownPrice(row.model.clone())));
+        }
+        let folder = folder(row.as_ref())?;
+        let rules = permission_rules(args, row.as_ref())?;
+        let agent =
+            AgentSelection::find(&folder, args.agent.as_deref(), options.prompt.clone(), row.is_some())?;
+        Ok(Self { store, mode, row, folder, rules, agent })
+    }
+}
+
+/// Returns the folder of the earlier run, or the current one. A fork works in the folder of its parent.
+fn folder(row: Option<&Run>) -> anyhow::Result<PathBuf> {
+    match row.and_then(|row| RunSettings::from_bytes(&row.settings).ok()) {
+        Some(settings) => Ok(PathBuf::from(settings.workspace)),
+        None => std::env::current_dir().or_fail(ExitKind::Usage),
+    }
+}
+
+/// Opens the folder for tools.
+pub(super) fn workspace(folder: &Path) -> anyhow::Result<Workspace> {
+    Workspace::open(folder).or_fail_with(ExitKind::Usage, || format!("ls -ld {}", folder.display()))
+}
+
+/// Returns the deny rules of the command line. They are stored with the run and apply when it is resumed.
+pub(super) fn deny_rules(args: &Args) -> Vec<(List, String)> {
+    args.permissions.deny.iter().map(|rule| (List::Deny, rule.clone())).collect()
+}
+
+/// Collects the rules of the command line, and the deny rules of the earlier run. The other rules of its agent are stored
+/// with the run.
+fn permission_rules(args: &Args, row: Option<&Run>) -> anyhow::Result<Rules> {
+    let mut rules = Rules::default();
+    let given = &args.permissions;
+    for (list, flag, given) in [(List::Allow, "--allow", &given.allow), (List::Deny, "--deny", &given.deny)] {
+        for rule in given {
+            let added = rules.add(list, rule).map_err(|why| anyhow::anyhow!("{flag}: {why}"));
+            added.or_fail_with(ExitKind::Usage, || format!("{flag} 'bash(git diff:*)'"))?;
+        }
+    }
+    let settings = row.and_then(|row| RunSettings::from_bytes(&row.settings).ok());
+    for (list, rule) in settings.into_iter().flat_map(|settings| settings.rules) {
+        if list == List::Deny {
+            rules.add(list, &rule).map_err(anyhow::Error::msg).or_fail(ExitKind::Bug)?;
+        }
+    }
+    Ok(rules)
+}
