@@ -17,7 +17,7 @@ use crate::progress::Progress;
 pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<RunId> {
     journal::find_run(store, beginning).map_err(|error| {
         let hint = "give the folder of a recording, or a run: `offshoot ps` lists them".to_owned();
-        classify(ExitKind::Usage, Some(hint), anyhow::anyhow!("no folder and {error}"))
+        classify(ExitKind::Usage, Some(hint), anyhow::anyhow!("no folder `{beginning}`; {error}"))
     })
 }
 

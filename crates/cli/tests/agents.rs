@@ -81,15 +81,15 @@ not used
   .claude/agents/broken.md:3
     `maxTurns` must be a whole number above 0, but is: \"many\"
   .claude/agents/reviewer.md
-    not accepted as it is; read it, then: offshoot agents accept .claude/agents/reviewer.md
+    not accepted; read it, then: offshoot agents accept .claude/agents/reviewer.md
     line 4, `tools` is not used: there is no tool `NotebookEdit` here
     line 7, `color` is not used: agents have no colours here
   .opencode/agent/reviewer.md
-    not accepted as it is; read it, then: offshoot agents accept .opencode/agent/reviewer.md
+    not accepted; read it, then: offshoot agents accept .opencode/agent/reviewer.md
   .claude/skills/release/SKILL.md
-    not accepted as it is; read it, then: offshoot agents accept .claude/skills/release/SKILL.md
+    not accepted; read it, then: offshoot agents accept .claude/skills/release/SKILL.md
   .claude/commands/fix.md
-    not accepted as it is; read it, then: offshoot agents accept .claude/commands/fix.md
+    not accepted; read it, then: offshoot agents accept .claude/commands/fix.md
 "
     );
     assert_eq!(accept_all(&env).code, Some(0));
@@ -111,7 +111,7 @@ commands
   fix                  .claude/commands/fix.md
 not used
   .opencode/agent/reviewer.md
-    `reviewer` is described by .claude/agents/reviewer.md, which comes before it
+    .claude/agents/reviewer.md defines `reviewer`, too, and takes precedence
 "
     );
     let json: Value =
@@ -218,7 +218,7 @@ fn settings_are_begun_and_never_replaced() {
         let env = world();
         assert_eq!(env.run(arguments).code, Some(0));
         let said = env.run(arguments);
-        assert!(said.code == Some(2) && said.stderr.contains("there already, and stay"), "{said:?}");
+        assert!(said.code == Some(2) && said.stderr.contains("already"), "{said:?}");
         let run = || env.run(&["run", "--script", "script.yaml", "Plan."]);
         assert_eq!(run().code, Some(0));
         // Every setting in it is one.

@@ -434,7 +434,7 @@ fn mistakes_are_told_with_a_way_out() {
     let said = env.run(&["cache", "1m7g0c8g", "--lint", "--golden", "y"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(
-        said.stderr.contains("cannot be laid beside a golden") && said.stderr.contains("hint: "),
+        said.stderr.contains("cannot be compared with a golden") && said.stderr.contains("hint: "),
         "{said:?}"
     );
     let said = env.run(&["proxy", "--upstream", "http://127.0.0.1:1", "--cache-sim", "--out", "rec"]);

@@ -337,7 +337,7 @@ echo "${found#*=}" | base64 > notes/coded.txt
         .env("SERVICE_TOKEN", passed);
     let said = Said::of(command.output().unwrap());
     assert_eq!(world.manifest()["sealed"], true, "{said:?}");
-    assert!(said.stderr.contains("it cost about $0.0000"), "{said:?}");
+    assert!(said.stderr.contains("cost: about $0.0000"), "{said:?}");
     for file in ["workspace/notes/copy.txt", "workspace/notes/said.txt", "workspace/.env"] {
         assert!(world.env.read(&format!("rec/{file}")).contains("offshoot-redacted-"), "{file}");
     }
@@ -453,7 +453,7 @@ fn bad_input_is_named_before_anything_starts() {
     assert!(!world.env.path("rec").exists(), "nothing was recorded");
     let unknown = world.run(&["capture", "claude", "--scenario", "scenario"]);
     assert_eq!(unknown.code, Some(2));
-    assert!(unknown.stderr.contains("there are claude-code, "), "{unknown:?}");
+    assert!(unknown.stderr.contains("possible values: claude-code, "), "{unknown:?}");
 }
 
 #[test]

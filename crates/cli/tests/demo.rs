@@ -44,10 +44,10 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
     assert_eq!(said.code, Some(0), "{said:?}");
     for step in [
         "1/6  Run it",
-        "2/6  The same, killed in the middle and resumed",
-        "kill -9 $!\n\nIts process is gone (SIGKILL), 3 agents at work",
+        "2/6  Kill the same run in the middle, and resume it",
+        "kill -9 $!\n\nThe process is gone (SIGKILL), with 3 active agents",
         "demo-4-0  interrupted",
-        "✓ equal to the run of step 1, to the byte:\n  5 agents, 31 messages, 10 calls, 7 files",
+        "✓ byte-equal to the run of step 1:\n  5 agents, 31 messages, 10 calls, 7 files",
         "replayed 15 of 15 recorded exchanges",
         "they agree: E4 holds, E4 was wanted",
         "how sure: exact",
@@ -61,7 +61,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
     assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"), "{}", &page[..80]);
     // Two waits for background agents, one for a foreground one, one fork.
     assert!(
-        said.stderr.contains("· waits for 2 jobs") && said.stderr.contains("✓ fork demo-6-0"),
+        said.stderr.contains("· waiting for 2 jobs") && said.stderr.contains("✓ fork demo-6-0"),
         "{said:?}"
     );
 
@@ -126,8 +126,8 @@ fn a_run_that_goes_on_differently_fails_it() {
         std::fs::write(&script, text.replace("Four lamps, two TODOs", "Five lamps, no TODOs")).unwrap();
     });
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stdout.contains("Its process is gone (SIGKILL)"), "{said:?}");
-    let error = "error: the resumed run is not the undisturbed one: message";
+    assert!(said.stdout.contains("The process is gone (SIGKILL)"), "{said:?}");
+    let error = "error: the resumed run differs from the undisturbed run: message";
     assert!(said.stderr.contains(error) && said.stderr.contains("Five lamps, no TODOs"), "{said:?}");
     assert!(said.stdout.contains("they agree: E4 holds"), "the replay is another matter: {said:?}");
     assert!(!said.stdout.contains("resumed = undisturbed"), "{said:?}");
@@ -146,9 +146,9 @@ fn a_file_that_changes_under_it_fails_it_twice() {
     });
     assert_eq!(said.code, Some(1), "{said:?}");
     let file =
-        "error: the resumed run is not the undisturbed one: the file `notes/monday.txt` holds something else";
+        "error: the resumed run differs from the undisturbed run: file `notes/monday.txt` has other content";
     assert!(said.stderr.contains(file), "{said:?}");
-    assert!(said.stderr.contains("error: the replay is not the recording at E4"), "{said:?}");
+    assert!(said.stderr.contains("error: the replay is not byte-equal (E4)"), "{said:?}");
 }
 
 /// Whether the agent that reads the notes has read them.

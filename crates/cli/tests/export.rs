@@ -90,9 +90,9 @@ fn nothing_is_written_where_it_should_not_be() {
     let env = recorded();
     let before = files(&env.path("rec")).len();
     for (out, error) in [
-        ("rec/page.html", "error: `rec/page.html` is in the recording, which is never changed\n"),
+        ("rec/page.html", "error: `rec/page.html` is inside the recording, which must not change\n"),
         ("rec", "error: `rec` is a folder\n"),
-        ("nowhere/page.html", "error: there is no folder `nowhere`\n"),
+        ("nowhere/page.html", "error: no folder `nowhere`\n"),
     ] {
         let said = env.run(&["export", "rec", "--format", "html", "--out", out]);
         assert_eq!(said.code, Some(2), "{said:?}");
@@ -114,6 +114,6 @@ fn what_was_changed_is_exported_and_said() {
     assert!(said.stdout.contains("Luck."));
     assert_eq!(
         said.stderr,
-        "damaged since it was sealed: `provider_dumps/r000001_request.json` was changed\n"
+        "warning: changed since it was sealed: `provider_dumps/r000001_request.json` was changed\n"
     );
 }

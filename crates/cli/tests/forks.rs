@@ -108,7 +108,7 @@ fn a_side_question_is_answered_where_the_journal_cannot_be_written() {
         |json: &[&str]| world.offshoot(&[&["run", "--fork-of", &main], json, &["Which files?"]].concat());
     let said = Said::of(without_room(&ask(&[])).output().unwrap());
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "given.txt alone.\n"), "{said:?}");
-    let warning = "warning: the fork went on in memory, and its transcript is not kept: the disk failed under the journal";
+    let warning = "warning: cannot store the transcript of the fork: the disk failed under the journal";
     assert!(said.stderr.contains(warning), "{said:?}");
     assert!(!said.stderr.contains("\nrun "), "there is none to go on with: {said:?}");
     assert_eq!(world.runs().len(), 1);
@@ -149,7 +149,7 @@ fn what_cannot_be_forked_is_said() {
     let world = World::new();
     let said = world.run(&["run", "--fork-of", "nobody", "Which files?"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("there is no run `nobody`"), "{said:?}");
+    assert!(said.stderr.contains("no run `nobody`"), "{said:?}");
     let mut killed = world.offshoot(&["run", "--model", "sonnet", "Do it."]);
     let killed = killed.env("OFFSHOOT_CRASH", "ask.intent.after:1").output().unwrap();
     assert_eq!(killed.status.signal(), Some(9));

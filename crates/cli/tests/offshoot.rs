@@ -83,8 +83,8 @@ fn what_cannot_be_is_said_with_a_hint_before_anything_is_written() {
         (&["capture", "offshoot", "--scenario", "wakeup", "--out", "/proc/x"], "/proc/x"),
         (&["report", "rec", "--out", "/proc/x"], "cannot write `/proc/x`"),
         (&["man", "--out", "/etc/passwd"], "cannot write to `/etc/passwd`"),
-        (&["demo", "--dir", "/proc/x"], "cannot make `/proc/x`"),
-        (&["search", ""], "there is no word to search for"),
+        (&["demo", "--dir", "/proc/x"], "cannot create `/proc/x`"),
+        (&["search", ""], "no word to search for"),
     ] {
         let said = env.run(arguments);
         assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");

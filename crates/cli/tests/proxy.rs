@@ -186,7 +186,7 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
     let cases: &[(&[&str], &[&str])] = &[
         (
             &["proxy", "--upstream", up, "--out", "r", "--listen", &listen],
-            &["cannot listen on", "in use", "hint: leave `--listen` out"],
+            &["cannot listen on", "in use", "hint: omit `--listen`"],
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--listen", "0.0.0.0:0"],
@@ -197,16 +197,16 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
             &[
                 "cannot write a recording to `file/r`",
                 "Not a directory",
-                "hint: give a folder that you can write",
+                "hint: give a writable folder",
             ],
         ),
         (
             &["proxy", "--upstream", up, "--out", "full"],
-            &["the folder `full` is not empty", "hint: give another folder, as in `--out full-2`"],
+            &["the folder `full` is not empty", "hint: give another folder: `--out full-2`"],
         ),
         (
             &["proxy", "--upstream", "api.test", "--out", "r"],
-            &["`api.test` is not an http:// or https:// address", "hint: give it as in"],
+            &["`api.test` is not an http:// or https:// address", "hint: use `--upstream"],
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "no-such-program"],
@@ -216,12 +216,12 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
             &["proxy", "--upstream", up, "--out", "r", "--", "./bad.yaml"],
             &[
                 "cannot start the command `./bad.yaml`: it is not executable",
-                "hint: try `chmod +x ./bad.yaml`",
+                "hint: chmod +x ./bad.yaml",
             ],
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "./no-interpreter"],
-            &["cannot start the command `./no-interpreter`", "hint: its interpreter is missing"],
+            &["cannot start the command `./no-interpreter`", "hint: install its interpreter"],
         ),
         (
             &["proxy", "--script", "none.yaml", "--out", "r"],
@@ -232,7 +232,7 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
             &["`bad.yaml` is not a script", "missing field `match`", "line 4"],
         ),
         (&["proxy", "--out", "r"], &["--upstream", "--script"]),
-        (&["show", "nowhere"], &["there is no folder `nowhere`", "hint:"]),
+        (&["show", "nowhere"], &["no folder `nowhere`", "hint:"]),
         (&["show", "full"], &["`full` is not a recording"]),
         (&["frobnicate"], &["frobnicate"]),
     ];

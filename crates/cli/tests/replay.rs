@@ -111,14 +111,14 @@ fn a_command_is_led_here_and_its_exit_code_comes_first() {
     let dump = env.read("rec/provider_dumps/r000001_request.json");
     env.write("rec/provider_dumps/r000001_request.json", &format!("{dump} "));
     let said = env.run(&["replay", "rec", "--", "true"]);
-    assert!(said.stderr.contains("warning: the recording was changed since it was sealed: "), "{said:?}");
+    assert!(said.stderr.contains("warning: the recording changed since it was sealed: "), "{said:?}");
 }
 
 #[test]
 fn what_cannot_be_replayed_says_what_to_do() {
     let env = recorded();
     for (arguments, error, hint) in [
-        (&["replay", "nowhere"][..], "there is no folder `nowhere`", "give the folder of a recording"),
+        (&["replay", "nowhere"][..], "there is no folder `nowhere`", "give the folder that `--out` named"),
         (&["replay", "rec"], "does not say which harness it is of", "offshoot replay rec -- COMMAND"),
         (
             &["replay", "rec", "--", "no-such-program"],

@@ -421,7 +421,7 @@ fn what_is_no_recording_no_run_and_no_verdict_is_refused() {
     env.write("some.json", "{\"format\": 1}");
     env.write("newer.json", "{\"format\": 99, \"surfaces\": [], \"outcome\": {\"is\": \"match\"}}");
     for (arguments, error) in [
-        (&["nothing"][..], "there is no folder `nothing`, and "),
+        (&["nothing"][..], "no folder `nothing`; no run "),
         (&["no/folder"], "no/folder"),
         (&["some.json"], "`some.json` is no verdict"),
         (&["newer.json"], "`newer.json` is a verdict of format 99"),

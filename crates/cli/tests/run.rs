@@ -86,7 +86,7 @@ fn without_a_key_it_says_what_to_set() {
 fn nonsense_is_refused_in_words() {
     let env = world(SCRIPT);
     let cases: &[(&[&str], &str)] = &[
-        (&["run"], "nothing to do"),
+        (&["run"], "no prompt given"),
         (&["run", "--script", "script.yaml", "  "], "empty"),
         (&["run", "--script", "missing.yaml", "x"], "missing.yaml"),
         (&["run", "--script", "script.yaml", "--max-budget-usd=-1", "x"], "budget"),
@@ -684,7 +684,7 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
     run.stdin(theirs.try_clone().unwrap()).stdout(Stdio::null()).stderr(theirs);
     let mut child = run.spawn().unwrap();
     drop(run); // with our own ends of the terminal
-    assert!(terminal.reads("let it? y or n:").contains("the rule `read` wants a question"));
+    assert!(terminal.reads("allow? y or n:").contains("the rule `read` wants a question"));
     terminal.types("n\n");
     let shown = terminal.reads("refused: ").to_owned() + terminal.reads("run ");
     assert!(shown.contains("the user said no"), "{shown}");
@@ -742,7 +742,7 @@ fn without_any_key_all_of_them_are_named() {
 #[test]
 fn doctor_tries_the_sandbox_and_cost_fits_a_terminal() {
     let env = world(SCRIPT);
-    assert!(env.run(&["doctor"]).stdout.contains("Landlock and seccomp hold"));
+    assert!(env.run(&["doctor"]).stdout.contains("Landlock and seccomp work"));
     run(&env, &["What does it say?"]);
     let cost = env.run(&["cost"]).stdout;
     assert!(cost.contains("(script)") && cost.lines().all(|line| line.chars().count() <= 80), "{cost}");

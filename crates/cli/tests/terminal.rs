@@ -52,7 +52,7 @@ fn the_first_scenario_runs_offline_and_again() {
     let env = TestEnv::new();
     let said = env.run(&["init"]);
     assert_eq!(said.code, Some(0), "{said:?}");
-    let next = said.stderr.lines().last().unwrap().strip_prefix("now try: offshoot ").unwrap();
+    let next = said.stderr.lines().last().unwrap().strip_prefix("hint: offshoot ").unwrap();
     for name in ["offshoot.toml", "scenarios/first/scenario.yaml", "scenarios/first/script.yaml"] {
         assert!(said.stderr.contains(&format!("wrote {name}")) && env.path(name).is_file(), "{said:?}");
     }
@@ -77,7 +77,7 @@ fn the_first_scenario_runs_offline_and_again() {
     let said = env.run(&["init"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stderr.contains("wrote scenarios/first/workspace/README.md"), "{said:?}");
-    assert!(said.stderr.contains("scenarios/first/script.yaml is there already"), "{said:?}");
+    assert!(said.stderr.contains("kept scenarios/first/script.yaml"), "{said:?}");
     assert_eq!(env.read("scenarios/first/script.yaml"), "mine");
     let said = env.run(&["init"]);
     assert!(said.code == Some(2) && said.stderr.contains("hint: cat offshoot.toml"), "{said:?}");
