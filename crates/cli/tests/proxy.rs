@@ -194,11 +194,7 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
         ),
         (
             &["proxy", "--upstream", up, "--out", "file/r"],
-            &[
-                "cannot write a recording to `file/r`",
-                "Not a directory",
-                "hint: give a writable folder",
-            ],
+            &["cannot write a recording to `file/r`", "Not a directory", "hint: give a writable folder"],
         ),
         (
             &["proxy", "--upstream", up, "--out", "full"],
@@ -214,10 +210,7 @@ fn what_the_user_can_fix_is_said_with_a_hint() {
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "./bad.yaml"],
-            &[
-                "cannot start the command `./bad.yaml`: it is not executable",
-                "hint: chmod +x ./bad.yaml",
-            ],
+            &["cannot start the command `./bad.yaml`: it is not executable", "hint: chmod +x ./bad.yaml"],
         ),
         (
             &["proxy", "--upstream", up, "--out", "r", "--", "./no-interpreter"],
