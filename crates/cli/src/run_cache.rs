@@ -18,10 +18,9 @@ pub(crate) struct CacheExplanation {
     pub(crate) left_out: LeftOut,
 }
 
-/// What the cache made of a run and of all below it. What others of its tree had written it could read, so all of them
-/// are looked at.
+/// Explains the prompt cache of a run and its descendants. The whole tree is read, because its runs share a cache.
 pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExplanation> {
-    // A question beside a run is a tree of its own, and read what that run had written.
+    // A side question has a tree of its own, and reads the cache of its parent's tree.
     let mut root = run.clone();
     while let Some(parent) = store.run(&root).row().or_fail(ExitKind::Outside)?.parent {
         root = parent;
@@ -36,8 +35,8 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
     let mut left_out = LeftOut::default();
     for summary in tree(&root)? {
         let row = store.run(&summary.id).row().or_fail(ExitKind::Outside)?;
-        let lost = of_one(store, &row, &mut asks, &mut calls, &mut around)?;
-        for call in lost.iter().filter(|_| own.contains(row.id.as_str())) {
+        let unexplained = explain_one(store, &row, &mut asks, &mut calls, &mut around)?;
+        for call in unexplained.iter().filter(|_| own.contains(row.id.as_str())) {
             left_out.requests += 1;
             left_out.usage += call.usage;
         }
@@ -55,15 +54,15 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
     Ok(CacheExplanation { explained, shown, volatile, left_out })
 }
 
-/// The model calls of one run; its lane is its id. Returns those that were answered and of which nothing else is left.
-fn of_one(
+/// Collects the model calls of one run, with its id as the lane. Returns answered calls without a stored request.
+fn explain_one(
     store: &Store,
     row: &Run,
     asks: &mut Vec<Ask>,
     calls: &mut HashMap<RequestId, (RunId, ModelCall)>,
     around: &mut Around,
 ) -> anyhow::Result<Vec<ModelCall>> {
-    let mut lost = Vec::new();
+    let mut unexplained = Vec::new();
     let settings = agent::RunSettings::from_bytes(&row.settings).or_fail(ExitKind::Outside)?;
     let micros = |at: store::Millis| u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000);
     let day = recording::iso(UNIX_EPOCH + Duration::from_micros(micros(row.created_at)));
@@ -71,9 +70,9 @@ fn of_one(
     around.folders.push(settings.workspace.clone());
     let mut from = None;
     for call in store.run(&row.id).model_calls().or_fail(ExitKind::Outside)? {
-        // Nothing is left of a fork that keeps no transcript, but what it cost.
+        // A fork without a transcript has only its usage.
         let Ok(body) = agent::rebuild_request(store, &row.id, &call) else {
-            lost.extend((call.usage.input_total() > 0).then_some(call));
+            unexplained.extend((call.usage.input_total() > 0).then_some(call));
             continue;
         };
         let Some(prompt) = cache::Prompt::decode(settings.dialect(), &body) else { continue };
@@ -85,12 +84,12 @@ fn of_one(
             turn: call.step,
             at_us: micros(call.asked_at),
             begun_us: call.first_byte_at.map(micros),
-            // A summary takes the place of the first messages.
+            // A summary replaces the first messages.
             begins_anew: from.replace(call.from).is_some_and(|before| before < call.from),
             prompt,
             reported: Some(call.usage).filter(|usage| usage.input_total() > 0),
         });
         calls.insert(id, (row.id.clone(), call));
     }
-    Ok(lost)
+    Ok(unexplained)
 }

@@ -10,13 +10,14 @@ use agent::provider::{ConfigError, ProviderConfig};
 use crate::failure::{ExitKind, OrFail, classify};
 use crate::paths;
 
-/// What is wrong with the settings that a run in that folder would have.
+/// Reads the settings of a run in a folder, to report what is wrong with them.
 pub(crate) fn check_settings(here: &Path) -> anyhow::Result<RunDefaults> {
     let mut config = ProviderConfig::new(Arc::new(|name: &str| std::env::var(name).ok()));
     read_settings(&mut config, here)
 }
 
-/// The user's own settings, then the project's: those may choose a model, and not who gets a key, is asked or started.
+/// Reads the user's own settings, then the project's. Until they are accepted, those of a project cannot choose who gets a
+/// key, which servers are contacted, or which programs are started.
 pub(crate) fn read_settings(config: &mut ProviderConfig, here: &Path) -> anyhow::Result<RunDefaults> {
     let mut defaults = RunDefaults::default();
     let own = paths::config_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
@@ -25,13 +26,13 @@ pub(crate) fn read_settings(config: &mut ProviderConfig, here: &Path) -> anyhow:
         defaults.merge_user_file(&text, &own).map_err(bad_config)?;
         config.read(&text, &own).map_err(bad_config)?;
     }
-    // The run's own folder, wherever it is resumed from.
+    // A resumed run reads the settings of its own folder.
     let project = &here.join("offshoot.toml");
     if let Some(text) = read_file(project)? {
         let trust = Trust::read(&trust_path()?).map_err(trust_failure)?;
-        // By its place in this project, also where a link leads elsewhere: what was accepted there was accepted for there.
+        // A file is accepted by its path in the project, also if it is a link.
         let real = here.canonicalize().or_fail(ExitKind::Outside)?.join("offshoot.toml");
-        // A project's file that the user has accepted, as it is now, says as much as the user's own.
+        // A file that is accepted in its present content has the rights of the user's own.
         if trust.accepts(&real, text.as_bytes()) {
             defaults.merge_accepted_project_file(&text, project).map_err(bad_config)?;
             config.read(&text, project).map_err(bad_config)?;
@@ -53,7 +54,7 @@ fn read_file(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// Shows every setting there is, with a word on each.
+/// Command that prints all settings with a comment on each.
 pub(crate) const ALL_SETTINGS: &str = "(cd $(mktemp -d) && offshoot init && cat offshoot.toml)";
 
 pub(crate) fn bad_config(error: ConfigError) -> anyhow::Error {

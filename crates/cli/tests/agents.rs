@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Said, TestEnv};
+use common::{CommandOutput, TestEnv};
 use serde_json::Value;
 
 const SCRIPT: &str = r#"
@@ -43,7 +43,7 @@ fn world() -> TestEnv {
     env
 }
 
-fn accept_all(env: &TestEnv) -> Said {
+fn accept_all(env: &TestEnv) -> CommandOutput {
     let files = [
         ".claude/agents/reviewer.md",
         ".opencode/agent/reviewer.md",
@@ -285,7 +285,7 @@ fn check_says_when_the_settings_would_stop_a_run() {
     assert!(said.code == Some(1) && said.stdout.contains("modle"), "{said:?}");
 }
 
-/// Without a name the main agent runs; where the user has switched it off, the first that there is, and else nobody.
+/// Without a name the main agent runs. If the user has disabled it, the first available agent runs, or none.
 #[test]
 fn who_has_no_general_agent_is_told_who_runs() {
     let env = world();

@@ -65,7 +65,7 @@ fn turns(count: usize) -> Vec<String> {
     (1..=count).map(|turn| body("", turn)).collect()
 }
 
-/// Who says another word in every request writes everything anew, every time.
+/// An agent that changes a word in every request writes the whole prefix every time.
 fn broken(count: usize) -> Vec<String> {
     (1..=count).map(|turn| body(&format!("It is minute {turn}. "), turn)).collect()
 }
@@ -202,7 +202,7 @@ fn dump(env: &TestEnv, folder: &str, asked: &[(String, &str)]) {
     }
 }
 
-/// Two agents are started by one reply; what `alpha` is told differs from turn to turn.
+/// Starts two agents from one reply. The prompt of `alpha` differs from turn to turn.
 fn brothers(order: [&str; 2]) -> Vec<(String, &'static str)> {
     let text = |said: &str| format!(r#"{{"type":"text","text":"{said}"{MARK}}}"#);
     let asking = |tool: &str, system: &str, messages: &str| {
@@ -261,7 +261,7 @@ fn a_golden_is_laid_beside_by_what_its_lanes_are() {
     assert_eq!(code, Some(1));
 }
 
-/// What is summed up begins anew, and what was said before is gone on purpose.
+/// A summary starts a new prefix on purpose.
 #[test]
 fn a_compaction_is_told_as_one_and_passes() {
     let env = TestEnv::new();
@@ -392,7 +392,7 @@ lanes:
     }
 }
 
-/// A conversation that was too long for its model goes on behind a summary: our own agent passes its lint then, too.
+/// Our own agent passes its lint, also after a conversation was replaced by a summary.
 #[test]
 fn a_run_that_was_compacted_passes() {
     let env = TestEnv::new();
@@ -489,7 +489,7 @@ fn what_a_fork_reads_of_its_parents_cache_is_known_by_its_own_id_too() {
     env.write("run.yaml", script);
     let run = |more: &[&str]| env.run(&[&["run", "--script", "run.yaml", "--cache-sim"], more].concat());
     let said = run(&["Is it?"]);
-    let id = |said: &Said| {
+    let id = |said: &CommandOutput| {
         said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().trim().to_owned()
     };
     let main = id(&said);

@@ -74,13 +74,13 @@ impl World {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
-        Said::of(self.offshoot(arguments).output().unwrap())
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.offshoot(arguments).output().unwrap())
     }
 
     /// Captures a shell script into `rec`.
-    fn capture(&self, more: &[&str], shell: &str) -> Said {
-        Said::of(self.capturing(more, shell).output().unwrap())
+    fn capture(&self, more: &[&str], shell: &str) -> CommandOutput {
+        CommandOutput::of(self.capturing(more, shell).output().unwrap())
     }
 
     fn capturing(&self, more: &[&str], shell: &str) -> Command {
@@ -215,14 +215,14 @@ fn a_capture_that_is_interrupted_keeps_what_it_has() {
         .unwrap();
     wait_until("it runs", || sleeping(&mark) == 1);
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = CommandOutput::of(child.wait_with_output().unwrap());
     assert_eq!(said.code, Some(3), "{said:?}");
     assert!(said.stderr.contains("`command` was interrupted"), "{said:?}");
     assert_eq!(world.manifest()["counts"]["complete"], 1);
     assert_eq!(sleeping(&mark), 0);
 }
 
-/// How many `sleep` of that many seconds there are.
+/// Counts the `sleep` processes with that many seconds.
 fn sleeping(seconds: &str) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -335,7 +335,7 @@ echo "${found#*=}" | base64 > notes/coded.txt
         .env("ANTHROPIC_API_KEY", &key)
         .env("ANTHROPIC_BASE_URL", format!("http://{addr}"))
         .env("SERVICE_TOKEN", passed);
-    let said = Said::of(command.output().unwrap());
+    let said = CommandOutput::of(command.output().unwrap());
     assert_eq!(world.manifest()["sealed"], true, "{said:?}");
     assert!(said.stderr.contains("cost: about $0.0000"), "{said:?}");
     for file in ["workspace/notes/copy.txt", "workspace/notes/said.txt", "workspace/.env"] {
@@ -364,7 +364,7 @@ fn a_budget_ends_the_run_and_no_byte_is_changed() {
         command
             .env("ANTHROPIC_API_KEY", "a-key-of-some-length")
             .env("ANTHROPIC_BASE_URL", format!("http://{addr}"));
-        Said::of(command.output().unwrap())
+        CommandOutput::of(command.output().unwrap())
     };
     let said = live(&["--max-budget-usd", "0.9", "--timeout", "60"]);
     assert_eq!(said.code, Some(3), "{said:?}");
@@ -394,16 +394,16 @@ fn a_bad_key_and_no_credit_are_told_in_the_provider_s_words() {
         command
             .env("ANTHROPIC_API_KEY", "a-key-of-some-length")
             .env("ANTHROPIC_BASE_URL", format!("http://{addr}"));
-        let said = Said::of(command.output().unwrap());
+        let said = CommandOutput::of(command.output().unwrap());
         assert_eq!(said.code, Some(3), "{said:?}");
         assert!(said.stderr.contains(&format!("the provider refused: {words}")), "{said:?}");
         assert_eq!(world.manifest()["counts"]["exchanges"], 1, "what was recorded is kept");
     }
 }
 
-/// What goes wrong before anything is recorded: exit code, and what stderr says.
+/// Failures before anything is recorded: exit code and stderr.
 #[track_caller]
-fn refused(said: &Said, code: i32, words: &[&str]) {
+fn refused(said: &CommandOutput, code: i32, words: &[&str]) {
     assert_eq!(said.code, Some(code), "{said:?}");
     for word in words {
         assert!(said.stderr.contains(word), "`{word}` is not in {said:?}");
@@ -500,7 +500,7 @@ fn what_npm_says_is_passed_on_with_its_meaning() {
     let empty = world.env.path("empty");
     std::fs::create_dir(&empty).unwrap();
     refused(
-        &Said::of(without.env("PATH", &empty).output().unwrap()),
+        &CommandOutput::of(without.env("PATH", &empty).output().unwrap()),
         2,
         &["`npm` is not there", "install npm"],
     );
@@ -613,7 +613,9 @@ fn doctor_says_what_is_missing_and_how_to_get_it() {
     let empty = world.env.path("empty");
     std::fs::create_dir(&empty).unwrap();
     let doctor = |format: &str| {
-        Said::of(world.offshoot(&["doctor", "--format", format]).env("PATH", &empty).output().unwrap())
+        CommandOutput::of(
+            world.offshoot(&["doctor", "--format", format]).env("PATH", &empty).output().unwrap(),
+        )
     };
     let ill = doctor("text");
     assert_eq!(ill.code, Some(1), "{ill:?}");

@@ -36,7 +36,7 @@ fn record(env: &TestEnv, scenario: &str, version: &str, out: &str) -> PathBuf {
     let there = claude_code().program(&prefix).is_ok();
     assert!(there, "Claude Code {version} is not in the cache: `cargo xtask test` installs it");
     let canary = CANARY;
-    let said = Said::of(
+    let said = CommandOutput::of(
         env.offshoot(&["capture", "claude-code", "--scenario", scenario, "--harness-version", version])
             .args(["--out", out, "--env", "SERVICE_PASSWORD"])
             .env("SERVICE_PASSWORD", canary)
@@ -144,7 +144,7 @@ fn single_agent_20_reads_twice_gives_the_same_bytes() {
     }
 }
 
-/// The device's id is made anew in every HOME.
+/// Claude Code creates a new device id in every HOME.
 fn without_device(body: &str) -> String {
     let (head, rest) = body.split_once(r#""metadata":"#).unwrap();
     let (_, tail) = rest.split_once('}').unwrap();

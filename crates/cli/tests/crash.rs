@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 
-use common::{Proxy, Said, TestEnv};
+use common::{CommandOutput, Proxy, TestEnv};
 use serde_json::Value;
 
 /// A run with everything in it that is written down: two calls at once, two that change files, one that must not
@@ -89,11 +89,11 @@ impl World {
 
     /// The one run there is, as `show` has it; nothing where it was never written down.
     fn shown(&self) -> Option<Value> {
-        let ps = Said::of(self.offshoot(&["ps", "--format", "json"]).output().unwrap());
+        let ps = CommandOutput::of(self.offshoot(&["ps", "--format", "json"]).output().unwrap());
         let ps: Value = serde_json::from_str(&ps.stdout).unwrap_or_else(|error| panic!("{error}: {ps:?}"));
         let run = ps["runs"].get(0)?["run"].as_str()?.to_owned();
         assert_eq!(ps["runs"].as_array().unwrap().len(), 1, "one run and no other");
-        let show = Said::of(self.offshoot(&["show", &run, "--format", "json"]).output().unwrap());
+        let show = CommandOutput::of(self.offshoot(&["show", &run, "--format", "json"]).output().unwrap());
         Some(serde_json::from_str(&show.stdout).unwrap_or_else(|error| panic!("{error}: {show:?}")))
     }
 
@@ -102,7 +102,7 @@ impl World {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// How many requests the provider saw.
+    /// Counts the requests that the provider received.
     fn requests(self) -> usize {
         let Self { env, model, earlier } = self;
         let last = if env.path("rec-2").exists() { "rec-2" } else { "rec" };
@@ -118,7 +118,7 @@ fn seen_by(env: &TestEnv, model: Proxy, recording: &str) -> usize {
     lanes.map(|lane| lane["exchanges"].as_array().unwrap().len()).sum()
 }
 
-/// What must be the same: every message byte for byte, and every result.
+/// Returns the parts that must be equal: all messages byte for byte, and all results.
 fn transcript(shown: &Value) -> Vec<String> {
     let messages = shown["messages"].as_array().unwrap().iter();
     let messages =
@@ -128,10 +128,10 @@ fn transcript(shown: &Value) -> Vec<String> {
     messages.chain(calls).collect()
 }
 
-/// The hits of each point in a run that nobody disturbs, and its transcript.
+/// Returns the hits of each crash point in an undisturbed run, and its transcript.
 fn undisturbed(script: &str) -> (BTreeMap<String, u64>, Vec<String>, usize) {
     let world = World::new(script);
-    let said = Said::of(world.start(""));
+    let said = CommandOutput::of(world.start(""));
     assert_eq!(said.code, Some(0), "{said:?}");
     let shown = world.shown().expect("a run");
     assert_eq!(shown["run"]["status"], "completed");
@@ -147,7 +147,7 @@ fn kill_at(script: &str, point: &str, hit: u64, expected: &[String], requests: u
     let case = format!("{point}:{hit}");
     let world = World::new(script);
     let killed = world.start(&case);
-    assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", Said::of(killed));
+    assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", CommandOutput::of(killed));
     // A reply that is asked for again comes from a model that has not said it yet.
     let world = if ASKED_AGAIN.contains(&point) { world.with_another_model() } else { world };
     let Some(shown) = world.shown() else {
@@ -159,7 +159,7 @@ fn kill_at(script: &str, point: &str, hit: u64, expected: &[String], requests: u
         assert_eq!(point, "run.end.after", "{case}");
     } else {
         assert_eq!(shown["run"]["status"], "interrupted", "{case}");
-        let said = Said::of(world.offshoot(&["run", "--resume", &run]).output().unwrap());
+        let said = CommandOutput::of(world.offshoot(&["run", "--resume", &run]).output().unwrap());
         assert_eq!(said.code, Some(0), "{case}: {said:?}");
         assert_eq!(said.stdout, "All done.\n", "{case}");
     }
@@ -171,7 +171,7 @@ fn kill_at(script: &str, point: &str, hit: u64, expected: &[String], requests: u
     assert_eq!(world.requests(), requests + asked_again, "{case}: requests that the provider saw");
 }
 
-/// Equal, but for what says that it may have run, and what the model is told of it.
+/// Compares transcripts, except for the notes that a call may have run.
 fn same(got: &[String], expected: &[String], case: &str) {
     assert_eq!(got.len(), expected.len(), "{case}");
     for (got, expected) in got.iter().zip(expected) {
@@ -227,7 +227,7 @@ fn killed_while_the_conversation_is_summed_up() {
     every_hit_of(&long, |point| point.starts_with("compact.") || asked.contains(&point));
 }
 
-/// What a provider says that fails at first, and then has something new to say.
+/// Replies of a provider that fails at first.
 const FAILING: &str = r#"
 format: 1
 lanes:
@@ -241,8 +241,8 @@ lanes:
         usage: { input: 200, output: 20 }
 "#;
 
-/// Commands one after the other, each with the point at which it is killed; what stands in the journal then, and what the
-/// provider was asked.
+/// Runs commands one after the other, each killed at its crash point. Returns the journal and the requests of the
+/// provider.
 fn one_after_the_other(script: &str, commands: &[(&[&str], &str)]) -> (Vec<String>, usize) {
     let world = World::new(script);
     for (arguments, crash) in commands {
@@ -253,7 +253,7 @@ fn one_after_the_other(script: &str, commands: &[(&[&str], &str)]) -> (Vec<Strin
             .collect();
         let said = world.offshoot(&arguments).env("OFFSHOOT_CRASH", crash).output().unwrap();
         let killed = said.status.signal() == Some(9);
-        assert_eq!(killed, !crash.is_empty(), "{arguments:?} {crash}: {:?}", Said::of(said));
+        assert_eq!(killed, !crash.is_empty(), "{arguments:?} {crash}: {:?}", CommandOutput::of(said));
     }
     let shown = world.shown().unwrap();
     assert_eq!(shown["run"]["status"], "completed", "{commands:?}");

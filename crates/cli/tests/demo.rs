@@ -7,11 +7,11 @@ mod common;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
-use common::{Said, TestEnv};
+use common::{CommandOutput, TestEnv};
 use serde_json::Value;
 
 /// A script that does what a person would who types what was printed.
-fn typed(env: &TestEnv, lines: &str) -> Said {
+fn typed(env: &TestEnv, lines: &str) -> CommandOutput {
     let mut command = Command::new("bash");
     command
         .args(["-ec", &format!("cd offshoot-demo/workspace && . ../env\n{lines}")])
@@ -20,10 +20,10 @@ fn typed(env: &TestEnv, lines: &str) -> Said {
         .env("PATH", std::env::var_os("PATH").unwrap())
         .env("HOME", env.path("home"))
         .stdin(Stdio::null());
-    Said::of(command.output().unwrap())
+    CommandOutput::of(command.output().unwrap())
 }
 
-/// The commands that a step printed, as they stand there.
+/// Returns the commands that a step printed.
 fn commands(printed: &str, step: &str) -> String {
     let step = printed.split_once(step).unwrap().1;
     let mut typed = String::new();
@@ -65,7 +65,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
         "{said:?}"
     );
 
-    // What stood in the journal when the process was gone, and what a process that goes on finds.
+    // Compares the journal after the kill with what a resumed process finds.
     let again = typed(&env, &commands(&said.stdout, "1/6"));
     assert_eq!(again.code, Some(0), "{again:?}");
     assert!(again.stdout.contains("Four lamps, two TODOs and one wick"), "{again:?}");
@@ -94,7 +94,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
 }
 
 /// Runs a demo and changes something between the kill and the resume, as a fault of ours or of the disk would.
-fn meddled(env: &TestEnv, meddle: impl FnOnce()) -> Said {
+fn meddled(env: &TestEnv, meddle: impl FnOnce()) -> CommandOutput {
     let mut command = env.offshoot(&["demo"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = child.stderr.take().unwrap();
@@ -114,7 +114,7 @@ fn meddled(env: &TestEnv, meddle: impl FnOnce()) -> Said {
         }
     }
     let code = child.wait().unwrap().code();
-    Said { code, stdout, stderr: errors.join().unwrap() }
+    CommandOutput { code, stdout, stderr: errors.join().unwrap() }
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_run_that_goes_on_differently_fails_it() {
 #[test]
 fn a_file_that_changes_under_it_fails_it_twice() {
     let env = TestEnv::in_memory();
-    // Read by the agents before they are killed and by nobody after, but again in the replay.
+    // The agents read this file before they are killed, and again in the replay.
     let said = meddled(&env, || {
         let journal = env.path("offshoot-demo/killed/store.db");
         while !reads_are_over(&journal) {
@@ -151,7 +151,7 @@ fn a_file_that_changes_under_it_fails_it_twice() {
     assert!(said.stderr.contains("error: the replay is not byte-equal (E4)"), "{said:?}");
 }
 
-/// Whether the agent that reads the notes has read them.
+/// Returns `true` if the agent that reads the notes has read them.
 fn reads_are_over(journal: &std::path::Path) -> bool {
     if !journal.exists() {
         return false;

@@ -1,6 +1,4 @@
-//! Every command block of the README and of `docs/` is run, and its output is what stands there.
-//!
-//! CONTRIBUTING.md says how blocks are written.
+//! Runs every command block of the README and of `docs/`, and compares the output. CONTRIBUTING.md explains the notation.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 #[path = "docs/ci.rs"]
@@ -18,9 +16,9 @@ use std::process::{Command, Stdio};
 
 use common::TestEnv;
 
-/// What a command block that is not run begins with, behind its language.
+/// Mark of a command block that is not run, after its language.
 const NO_RUN: &str = "no-run:";
-/// Stands for anything: in a line for its rest or a part of it, on a line of its own for any number of lines.
+/// Wildcard: any text within a line; alone on a line, any number of lines.
 const ANYTHING: &str = "…";
 
 /// One test for each document, named like it.
@@ -140,7 +138,7 @@ fn what_is_not_run_says_why() {
     assert_eq!(told, (8, "ls a \\\n  b # exit code 2", 2, &["…".to_owned()][..]));
 }
 
-/// What a document asks for, in order.
+/// One instruction of a document.
 #[derive(Debug)]
 struct Document {
     steps: Vec<Step>,
@@ -248,7 +246,7 @@ fn read_commands(block: &[(usize, &str)], steps: &mut Vec<Step>) -> Result<(), S
     Ok(())
 }
 
-/// Whether lines are those that are shown.
+/// Returns `true` if lines match the printed output.
 fn matches(shown: &[String], said: &[String]) -> bool {
     match shown.split_first() {
         None => said.is_empty(),
@@ -312,7 +310,7 @@ fn run_document(path: &str) {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A folder with our examples and scenarios, and a shell that goes on where the last command left it.
+/// A folder with our examples and scenarios, and one shell for all commands.
 struct Place {
     env: TestEnv,
     work: PathBuf,
@@ -340,7 +338,7 @@ impl Place {
         Self { env, work }
     }
 
-    /// What a reader would see, on a terminal of 80 columns that is none.
+    /// Runs a command with the width of 80 columns, but without a terminal.
     fn bash(&self, commands: &str) -> (i32, String) {
         let state = self.env.path("");
         let script = format!(

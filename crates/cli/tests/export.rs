@@ -15,7 +15,7 @@ lanes:
       - reply: [ { text: 'It is </script> empty.' } ]
 ";
 
-/// Two turns, the second with a body that is no text behind it, and a key that must stay behind.
+/// Two turns, the second with binary data after its text, and a key that must not be exported.
 fn recorded() -> TestEnv {
     let env = TestEnv::new();
     env.write("script.yaml", SCRIPT);

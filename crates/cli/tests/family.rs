@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 
-use common::provider::{Asked, Provider};
-use common::{Said, TestEnv};
+use common::provider::{Provider, RequestKey};
+use common::{CommandOutput, TestEnv};
 use serde_json::Value;
 use session::RunId;
 use store::{Filter, ModelCallStatus, Options, RunStatus, Store};
@@ -99,13 +99,13 @@ impl World {
 
     /// Everything that was said and done in every run, byte for byte.
     fn transcripts(&self) -> BTreeMap<String, Vec<String>> {
-        let said = Said::of(self.offshoot(&["ps", "--all", "--format", "json"], ""));
+        let said = CommandOutput::of(self.offshoot(&["ps", "--all", "--format", "json"], ""));
         let ps: Value =
             serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
         let runs = ps["runs"].as_array().unwrap().iter();
         runs.map(|run| {
             let id = run["run"].as_str().unwrap().to_owned();
-            let said = Said::of(self.offshoot(&["show", &id, "--format", "json"], ""));
+            let said = CommandOutput::of(self.offshoot(&["show", &id, "--format", "json"], ""));
             let shown: Value = serde_json::from_str(&said.stdout).unwrap();
             let messages = shown["messages"].as_array().unwrap().iter();
             let messages = messages
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// The questions whose answers are in the journal.
-    fn answered(&self) -> BTreeSet<Asked> {
+    fn answered(&self) -> BTreeSet<RequestKey> {
         let Some(store) = open(&self.env.path("data/store.db")) else { return BTreeSet::new() };
         let mut answered = BTreeSet::new();
         for run in store.runs(&Filter::default()).unwrap() {
@@ -158,10 +158,10 @@ fn may_pass(journal: &PathBuf, gate: &str) -> bool {
 
 type Transcripts = BTreeMap<String, Vec<String>>;
 
-/// The hits of each point in a run that nobody disturbs, and what was said in it.
+/// Returns the hits of each crash point in an undisturbed run, and its messages.
 fn undisturbed() -> (BTreeMap<String, u64>, Transcripts) {
     let world = World::new();
-    let said = Said::of(world.start(""));
+    let said = CommandOutput::of(world.start(""));
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{said:?}");
     let mut hits = BTreeMap::new();
     for point in world.points().into_iter().filter(|line| !line.contains(' ')) {
@@ -190,14 +190,14 @@ fn kill_at(points: &[&str], expected: &Transcripts) {
         let answered = world.answered();
         let before = world.provider.asked();
         let killed = if n == 0 { world.start(point) } else { world.resume(point) };
-        assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", Said::of(killed));
+        assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", CommandOutput::of(killed));
         // The first process finds nothing that it could ask for again.
         never_again(&answered, &before, &world, &case);
     }
     let (answered, before) = (world.answered(), world.provider.asked());
     let nothing_yet = !world.env.path("data/store.db").exists() || points == ["run.start.before:1"];
     let last = if nothing_yet { world.start("") } else { world.resume("") };
-    let said = Said::of(last);
+    let said = CommandOutput::of(last);
     // What ended before it was killed has nothing to go on with.
     let had_ended = points.last().is_some_and(|point| point.starts_with("run.end.after"))
         && said.stderr.contains("is completed");
@@ -207,8 +207,13 @@ fn kill_at(points: &[&str], expected: &Transcripts) {
     common::nothing_twice(&world.points(), "toolu_m2", &case);
 }
 
-/// What is in the journal is not asked for again.
-fn never_again(answered: &BTreeSet<Asked>, before: &BTreeMap<Asked, usize>, world: &World, case: &str) {
+/// Stored requests are not sent again.
+fn never_again(
+    answered: &BTreeSet<RequestKey>,
+    before: &BTreeMap<RequestKey, usize>,
+    world: &World,
+    case: &str,
+) {
     let after = world.provider.asked();
     for asked in answered {
         assert_eq!(before.get(asked), after.get(asked), "{case}: {asked:?} was asked again");
@@ -280,7 +285,7 @@ fn killed_again_while_it_is_taken_up() {
     kill_at(&["ask.commit.after:3", "child.resume.after:2", "spawn.after:1", "wake.before:1"], &expected);
 }
 
-/// Two that were waited for go on in the background, since their parent is told something else; each is told of once.
+/// Two sub-agents continue in the background after their parent is interrupted. Each end is delivered once.
 #[test]
 fn killed_while_a_sub_agent_becomes_a_job() {
     let lines: &[(&str, &[&str])] = &[
@@ -300,9 +305,9 @@ fn killed_while_a_sub_agent_becomes_a_job() {
         assert_eq!(world.start("spawn.after:2").status.signal(), Some(9), "{crash}");
         if !crash.is_empty() {
             let killed = world.offshoot(&more, crash);
-            assert_eq!(killed.status.signal(), Some(9), "{crash}: {:?}", Said::of(killed));
+            assert_eq!(killed.status.signal(), Some(9), "{crash}: {:?}", CommandOutput::of(killed));
         }
-        let said = Said::of(world.offshoot(&more, ""));
+        let said = CommandOutput::of(world.offshoot(&more, ""));
         assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{crash}: {said:?}");
         world.transcripts()
     };
@@ -337,10 +342,10 @@ fn killed_while_a_job_is_cancelled_that_waits_for_another() {
         world.env.write("home/.config/offshoot/offshoot.toml", "[sub_agents]\ndepth = 2\n");
         let mut last = world.start(crash);
         if !crash.is_empty() {
-            assert_eq!(last.status.signal(), Some(9), "{crash}: {:?}", Said::of(last));
+            assert_eq!(last.status.signal(), Some(9), "{crash}: {:?}", CommandOutput::of(last));
             last = world.resume("");
         }
-        let said = Said::of(last);
+        let said = CommandOutput::of(last);
         assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{crash}: {said:?}");
         world.transcripts()
     };
@@ -363,8 +368,8 @@ fn a_scripted_tree_that_is_killed_late_ends_well() {
         let env = TestEnv::new();
         let mut start = env.offshoot(&["run", "--script", script, "What is this project?"]);
         let killed = start.env("OFFSHOOT_CRASH", point).env("OFFSHOOT_RUN_ID", ROOT).output().unwrap();
-        assert_eq!(killed.status.signal(), Some(9), "{point}: {:?}", Said::of(killed));
-        // Somebody asks beside it, of another script: that is nobody whom its own script waits for.
+        assert_eq!(killed.status.signal(), Some(9), "{point}: {:?}", CommandOutput::of(killed));
+        // A side question uses another script. The script of the run does not wait for it.
         env.write("aside.yaml", "format: 1\nlanes:\n  - lane: all\n    match: { any: true }\n    turns: [ { repeat: 9, reply: [ { text: Much. } ] } ]\n");
         let aside = env.run(&["run", "--fork-of", ROOT, "--script", "aside.yaml", "What have you seen?"]);
         assert_eq!(aside.code, Some(0), "{point}: {aside:?}");
@@ -382,7 +387,7 @@ fn a_scripted_tree_that_is_killed_late_ends_well() {
 #[test]
 fn every_point_of_a_tree_is_met_often_enough() {
     let (hits, _) = undisturbed();
-    // Those that only a resumed or a failing run meets stand in other tests.
+    // Other tests cover the crash points of resumed and failing runs.
     let elsewhere =
         ["compact.", "resume.", "ask.failed.", "ask.gave_up.", "ask.other.", "job.made.", "child.", "fork."];
     for point in agent::CRASH_POINTS.iter().filter(|point| !elsewhere.iter().any(|e| point.starts_with(e))) {
@@ -412,7 +417,7 @@ fn who_is_told_something_else_gets_what_was_answered_and_no_empty_promise() {
     ] {
         let world = World::saying(lines);
         assert_eq!(world.start(point).status.signal(), Some(9), "{point}");
-        let resumed = Said::of(world.offshoot(&["run", "--resume", ROOT, "And now?"], ""));
+        let resumed = CommandOutput::of(world.offshoot(&["run", "--resume", ROOT, "And now?"], ""));
         assert_eq!(resumed.code, Some(0), "{point}: {resumed:?}");
         let transcripts = world.transcripts();
         assert_eq!(transcripts.len(), runs, "{point}");
@@ -450,7 +455,8 @@ fn a_tree_of_nine_that_is_cancelled_leaves_no_process() {
     lines.extend(names.iter().map(|name| (name.as_str(), &sub[..])));
     let world = World::saying(&lines);
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| Said::of(world.offshoot(&["run", "--allow", "bash", "Do it."], "")));
+        let run =
+            scope.spawn(|| CommandOutput::of(world.offshoot(&["run", "--allow", "bash", "Do it."], "")));
         while processes_with(&seconds) < 8 {
             assert!(!run.is_finished(), "it ended: {:?}", run.join());
             std::thread::sleep(std::time::Duration::from_millis(20));

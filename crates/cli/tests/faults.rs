@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use common::*;
 use serde_json::Value;
 
-/// How long a harness may take to deal with a fault, in seconds.
+/// Maximum time for a harness to handle a fault, in seconds.
 const DEADLINE: &str = "30";
-/// What the rest of a replay may take on a busy machine.
+/// Maximum time for the rest of a replay on a busy machine.
 const AROUND: Duration = Duration::from_secs(90);
 
 const FIRST: &[&str] = &["status=529,retry-after=1", "cut", "reset", "slow=20ms", "duplicate", "end"];
@@ -21,7 +21,7 @@ const SECOND: &[&str] = &["stall", "garbage", "half", "error=overloaded_error", 
 fn golden(harness: &str, version: &str) -> TestEnv {
     let env = TestEnv::new();
     let arguments = ["capture", harness, "--harness-version", version, "--scenario", "parallel-subagents"];
-    let said = Said::of(real(&env, &arguments).args(["--out", "golden"]).output().unwrap());
+    let said = CommandOutput::of(real(&env, &arguments).args(["--out", "golden"]).output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     env
 }
@@ -41,7 +41,7 @@ fn survives(harness: &str, version: &str, kinds: &[&str]) -> Vec<Value> {
         let arguments = ["replay", "golden", "--timeout", DEADLINE, "--out", &out];
         let begun = Instant::now();
         let said = real(&env, &arguments).args(faults.iter().flat_map(|fault| ["--fault", fault])).output();
-        let said = Said::of(said.unwrap());
+        let said = CommandOutput::of(said.unwrap());
         assert!(begun.elapsed() < Duration::from_secs(30) + AROUND, "{kind} took too long: {said:?}");
         assert!(matches!(said.code, Some(0 | 1 | 3)), "{kind}: {said:?}");
         assert!(said.stderr.contains("happened"), "{kind} is shown: {said:?}");
@@ -55,7 +55,7 @@ fn survives(harness: &str, version: &str, kinds: &[&str]) -> Vec<Value> {
     reports
 }
 
-/// Whether the harness asked again after the fault at `main`.
+/// Returns `true` if the harness retried after the fault at `main`.
 fn asked_again(report: &Value) -> bool {
     !report["faults"][0]["then"].as_array().unwrap().is_empty()
 }

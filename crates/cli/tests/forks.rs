@@ -7,7 +7,7 @@ mod common;
 use std::os::unix::process::ExitStatusExt as _;
 
 use common::provider::Provider;
-use common::{Said, TestEnv};
+use common::{CommandOutput, TestEnv};
 use serde_json::Value;
 
 const LINES: &[(&str, &[&str])] = &[
@@ -38,8 +38,8 @@ impl World {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
-        Said::of(self.offshoot(arguments).output().unwrap())
+    fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.offshoot(arguments).output().unwrap())
     }
 
     fn show(&self, run: &str) -> Value {
@@ -106,19 +106,19 @@ fn a_side_question_is_answered_where_the_journal_cannot_be_written() {
     let main = world.main();
     let ask =
         |json: &[&str]| world.offshoot(&[&["run", "--fork-of", &main], json, &["Which files?"]].concat());
-    let said = Said::of(without_room(&ask(&[])).output().unwrap());
+    let said = CommandOutput::of(without_room(&ask(&[])).output().unwrap());
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "given.txt alone.\n"), "{said:?}");
     let warning = "warning: cannot store the transcript of the fork: the disk failed under the journal";
     assert!(said.stderr.contains(warning), "{said:?}");
     assert!(!said.stderr.contains("\nrun "), "there is none to go on with: {said:?}");
     assert_eq!(world.runs().len(), 1);
 
-    let said = Said::of(without_room(&ask(&["--json"])).output().unwrap());
+    let said = CommandOutput::of(without_room(&ask(&["--json"])).output().unwrap());
     assert!(said.code == Some(0) && said.stderr.contains(warning), "{said:?}");
     let unkept = events(&said);
     let lost = unkept.iter().find(|event| event["type"] == "transcript_lost").unwrap();
     assert!(lost["error"].as_str().unwrap().starts_with("the disk failed under the journal"), "{lost}");
-    let kept = events(&Said::of(ask(&["--json"]).output().unwrap()));
+    let kept = events(&CommandOutput::of(ask(&["--json"]).output().unwrap()));
     let types = |events: &[Value]| -> Vec<String> {
         let types = events.iter().map(|event| event["type"].as_str().unwrap().to_owned());
         types.filter(|kind| kind != "transcript_lost").collect()
@@ -135,12 +135,12 @@ fn a_side_question_is_answered_where_the_journal_cannot_be_written() {
 
     // Any other run is on the disk before it begins, or does not.
     let command = world.offshoot(&["run", "--model", "sonnet", "Do it."]);
-    let said = Said::of(without_room(&command).output().unwrap());
+    let said = CommandOutput::of(without_room(&command).output().unwrap());
     assert_eq!(said.code, Some(3), "{said:?}");
     assert!(said.stderr.contains("the disk failed under the journal"), "{said:?}");
 }
 
-fn events(said: &Said) -> Vec<Value> {
+fn events(said: &CommandOutput) -> Vec<Value> {
     said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -197,8 +197,7 @@ fn ten_forks() -> String {
     )
 }
 
-/// What the ten forks used, and what their parent had sent when it asked for them. A crash ends the first of two processes,
-/// whose script has no cache.
+/// Usage of the ten forks and of their parent. A crash ends the first of two processes, whose script has no cache.
 fn played(crash: Option<&str>) -> (Vec<Value>, u64) {
     let env = TestEnv::in_memory();
     env.write("script.yaml", &ten_forks());
@@ -216,11 +215,11 @@ fn played(crash: Option<&str>) -> (Vec<Value>, u64) {
     };
     let mut output = play(&["Read all."], crash);
     if crash.is_some() {
-        assert_eq!(output.status.signal(), Some(9), "{:?}", Said::of(output));
+        assert_eq!(output.status.signal(), Some(9), "{:?}", CommandOutput::of(output));
         let ps: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
         output = play(&["--resume", ps["runs"][0]["run"].as_str().unwrap()], None);
     }
-    let said = Said::of(output);
+    let said = CommandOutput::of(output);
     assert_eq!(said.code, Some(0), "{said:?}");
     let events: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let forks: Vec<Value> = events.iter().filter(|event| event["type"] == "fork_ended").cloned().collect();
@@ -317,7 +316,7 @@ fn a_recording_of_a_skill_s_fork_is_told_checked_and_replayed() {
     env.write("base/harness/offshoot/.offshoot/skills/look/SKILL.md", LOOK);
     let offshoot = |arguments: &[&str]| {
         let mut command = env.offshoot(arguments);
-        Said::of(command.env("OFFSHOOT_SLOTS_DIR", env.path("slots")).output().unwrap())
+        CommandOutput::of(command.env("OFFSHOOT_SLOTS_DIR", env.path("slots")).output().unwrap())
     };
     let holds = |arguments: &[&str]| {
         let said = offshoot(arguments);
@@ -349,10 +348,10 @@ fn family(crash: Option<&str>) -> (Vec<Value>, TestEnv, String) {
     };
     let mut output = run(&["Look at the file."], crash.unwrap_or_default());
     if crash.is_some() {
-        assert_eq!(output.status.signal(), Some(9), "{:?}", Said::of(output));
+        assert_eq!(output.status.signal(), Some(9), "{:?}", CommandOutput::of(output));
         output = run(&["--resume", "1m7g00000000"], "");
     }
-    let said = Said::of(output);
+    let said = CommandOutput::of(output);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "Done.\n"), "{said:?}");
     let explained = env.run(&["cache", "1m7g00000000", "--format", "json"]);
     let explained: Value = serde_json::from_str(&explained.stdout).unwrap();
@@ -369,7 +368,7 @@ fn our_own_runs_pass_the_lint() {
     let (_, env, run) = family(None);
     let said = env.run(&["cache", &run, "--lint"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "nothing found\n"), "{said:?}");
-    // The folder is told, behind what all folders share.
+    // The message names the folder, after the text that all folders share.
     let request = env.run(&["show", &run, "--format", "json"]).stdout;
     assert!(request.contains("Workspace: "), "{request}");
 }
@@ -397,7 +396,7 @@ fn a_side_question_reads_what_its_parent_wrote_in_another_process() {
         &run,
         "Why?",
     ]);
-    let said = Said::of(command.current_dir(env.path("w")).output().unwrap());
+    let said = CommandOutput::of(command.current_dir(env.path("w")).output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     let events = said.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let ended = events.into_iter().find(|event| event["type"] == "fork_ended").unwrap();
@@ -416,7 +415,7 @@ fn what_is_forbidden_a_fork_stays_so_when_it_goes_on() {
     assert_eq!(world.run(&["run", "--resume", fork]).code, Some(0));
     let shown = world.show(fork).to_string();
     assert!(shown.contains("the rule `list` forbids it"), "{shown}");
-    // Nobody else is forbidden anything.
+    // The rule applies to no other run.
     assert_eq!(world.run(&["run", "--fork-of", &main, "Which files?"]).code, Some(0));
     let other = world.runs().into_iter().find(|run| run["kind"] == "fork" && run["run"] != fork).unwrap();
     let shown = world.show(other["run"].as_str().unwrap()).to_string();
@@ -453,7 +452,7 @@ lanes:
         said.stderr.contains("wait until that has ended") && !said.stderr.contains("--resume"),
         "{said:?}"
     );
-    // Nobody is at work on it any more.
+    // The process of the run is gone.
     let said = env.run(&["run", "--script", "script.yaml", "--fork-of", "1m7g00000000", "And?"]);
     assert!(said.code == Some(2) && said.stderr.contains("--resume 1m7g00000000"), "{said:?}");
 }

@@ -54,7 +54,7 @@ fn a_run_in_its_place_becomes_the_golden_and_the_old_one_is_kept() {
     assert!(env.path(&a).is_dir());
     let names: Vec<_> = fs::read_dir(env.path(SCENARIO)).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "nothing is left over: {names:?}");
-    // The folder stands for the run that was accepted, wherever a recording is wanted.
+    // The folder of a golden means its accepted run, wherever a recording is expected.
     let said = env.run(&["verify", SCENARIO, &a, "--format", "json"]);
     let verdict: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(verdict["golden"], b, "{said:?}");

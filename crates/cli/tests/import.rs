@@ -158,7 +158,7 @@ fn claude_code_agrees(version: &str, background: bool) {
     assert!(installed.exists(), "Claude Code {version} is not in the cache: `cargo xtask test` installs it");
     let mut command = env.offshoot(&["capture", "claude-code", "--harness-version", version]);
     command.args(["--scenario", "./scenario", "--out", "rec"]).env("OFFSHOOT_CACHE_DIR", cache());
-    let said = Said::of(command.output().unwrap());
+    let said = CommandOutput::of(command.output().unwrap());
     let recording = env.path("rec");
     assert!(recording.join("exports").is_dir(), "{said:?}");
 
@@ -176,7 +176,7 @@ fn claude_code_agrees(version: &str, background: bool) {
     let unknown: Vec<_> = told.skipped.iter().filter(|skipped| skipped.what.contains("type")).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 
-    // Told otherwise, the comparison would say so.
+    // A changed session is a disagreement.
     let mut otherwise = told.envelope.clone();
     otherwise.lanes[0].turns[0].calls[0].started[0].final_text = Some("something else".into());
     let found = parity::find_disagreements(&otherwise, &wire);

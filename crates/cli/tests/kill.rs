@@ -66,8 +66,8 @@ fn connect(addr: SocketAddr) -> TcpStream {
     tcp
 }
 
-/// What a killed recorder left: the requests of all exchanges that are whole. Everything it says has
-/// ended can be read to the last byte.
+/// Checks the recording of a killed recorder. It has all complete requests, and every exchange that ended can be read to
+/// its last byte.
 fn left_by_the_dead(env: &TestEnv, when: &str) -> HashSet<String> {
     assert_eq!(env.show("rec")["sealed"], false, "{when}");
     let text = env.run(&["show", "rec"]).stdout;

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use common::*;
 
-/// Where the recording is: a golden's place, so that `accept` has no other reason to refuse it.
+/// Path of the recording. It is the place of a golden, so that `accept` has no other reason to refuse it.
 const REC: &str = "goldens/h/1.0/s/runs/a";
 const SECRET: &str = "outside-and-nobodys-business";
 
@@ -61,14 +61,14 @@ fn small() -> TestEnv {
 }
 
 /// Runs a command with at most a gigabyte of addresses and for at most a minute.
-fn run(env: &TestEnv, arguments: &[&str]) -> Said {
+fn run(env: &TestEnv, arguments: &[&str]) -> CommandOutput {
     let offshoot = env.offshoot(arguments);
     let mut command = Command::new("sh");
     let limited = r#"ulimit -v 1048576; exec timeout 60 "$0" "$@""#;
     command.args(["-c", limited]).arg(offshoot.get_program()).args(offshoot.get_args());
     command.current_dir(env.path("")).env_clear().stdin(std::process::Stdio::null());
     command.envs(offshoot.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    Said::of(command.output().unwrap())
+    CommandOutput::of(command.output().unwrap())
 }
 
 /// Every file by its name and length, links as such; enough to see that nothing was written.
@@ -147,7 +147,7 @@ fn blob(rec: &Path) -> PathBuf {
 const TERA: u64 = 1 << 40;
 type Damage = fn(&Path, &TestEnv);
 
-/// What is done to a recording, and what is then said of it.
+/// A change of a recording, and the expected message.
 const DAMAGES: &[(&str, Damage, &str)] = &[
     ("manifest cut off", |rec, _| truncate(&rec.join("recording.json"), |n| n / 2), "is not the manifest"),
     ("manifest empty", |rec, _| truncate(&rec.join("recording.json"), |_| 0), "is not the manifest"),
@@ -682,7 +682,7 @@ fn depth_of_agents_overflows_nothing() {
     }
 }
 
-/// Dumps that another tool could have written, and that nobody should believe.
+/// Dumps that another tool could have written, with false claims.
 #[test]
 fn a_folder_of_dumps_is_never_left() {
     let env = TestEnv::new();

@@ -1,4 +1,4 @@
-//! MCP servers in a run: two that nobody here wrote, from npm, and some that misbehave; and pages from the web.
+//! MCP servers in a run: two public ones from npm, and some that misbehave; and pages from the web.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;
@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use common::{Said, TestEnv, cache_dir, files, provider};
+use common::{CommandOutput, TestEnv, cache_dir, files, provider};
 use serde_json::Value;
 
 /// The version that `cargo xtask test` installs.
@@ -37,12 +37,12 @@ fn world(settings: &str, calls: &[(&str, &str)]) -> TestEnv {
     env
 }
 
-fn run(env: &TestEnv, arguments: &[&str]) -> Said {
+fn run(env: &TestEnv, arguments: &[&str]) -> CommandOutput {
     env.run(&[&["run", "--script", "script.yaml"], arguments, &["Go."]].concat())
 }
 
-/// What each call was answered, by the tool's name.
-fn answers(said: &Said) -> Vec<(String, String, String)> {
+/// Returns the results of all calls, by tool name.
+fn answers(said: &CommandOutput) -> Vec<(String, String, String)> {
     let word = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
     let events = said.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let mut answers: Vec<_> = events
@@ -78,7 +78,7 @@ fn two_servers_that_nobody_here_wrote_are_used() {
             ("everything_get-tiny-image", "{}"),
         ],
     );
-    let said = Said::of(
+    let said = CommandOutput::of(
         env.offshoot(&["run", "--script", "script.yaml", "--json", "--record", "rec", "Go."])
             .env("SECRET_OF_OURS", "never-to-be-seen")
             .output()
@@ -122,7 +122,7 @@ struct Web(Child, u16);
 
 impl Web {
     fn start() -> Self {
-        // It cannot say which port it was given, so it is told one that was free a moment ago.
+        // The server cannot report its port, so it gets one that was free a moment ago.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut child = Command::new("node")
             .args([&server("server-everything"), "streamableHttp"])
@@ -196,7 +196,7 @@ fn a_server_that_fails_is_named_and_the_run_goes_on() {
     assert!(!said.stderr.contains('\u{1b}'), "{said:?}");
 }
 
-/// One that has ended and that nobody has asked about yet is a zombie.
+/// A process that has ended and was not waited for is a zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
@@ -256,7 +256,7 @@ fn who_does_not_want_to_wait_for_a_server_stops_it() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let server = env.read("up").trim().to_owned();
     assert!(Command::new("kill").args(["-2", &child.id().to_string()]).status().unwrap().success());
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = CommandOutput::of(child.wait_with_output().unwrap());
     assert_eq!((said.code, said.stderr.as_str()), (Some(1), "stopped before the run began\n"));
     // It was killed before we were let go, and may take the kernel a moment.
     let until = std::time::Instant::now() + common::PATIENCE;
@@ -266,7 +266,7 @@ fn who_does_not_want_to_wait_for_a_server_stops_it() {
     }
 }
 
-/// What the agent leaves in the workspace, `npx` does not take for the server on the next run.
+/// On the next run, `npx` must not mistake files of the agent in the workspace for the server.
 #[test]
 fn a_package_in_the_workspace_is_not_run() {
     let settings = "[mcp.files]\ncommand = [\"npx\", \"--offline\", \"-y\", \"server-of-mine\", \".\"]\n";
@@ -290,7 +290,7 @@ fn a_package_in_the_workspace_is_not_run() {
     );
     let data = tempfile::tempdir().unwrap();
     let mut command = env.offshoot(&["run", "--script", "script.yaml", "Go."]);
-    let said = Said::of(command.env("OFFSHOOT_DATA_DIR", data.path()).output().unwrap());
+    let said = CommandOutput::of(command.env("OFFSHOOT_DATA_DIR", data.path()).output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stderr.contains("MCP server `files`: is not there"), "{said:?}");
     assert!(!env.path("harm").exists(), "what an agent wrote was run: {said:?}");

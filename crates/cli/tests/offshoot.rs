@@ -7,13 +7,13 @@ mod common;
 use common::TestEnv;
 use serde_json::Value;
 
-/// Captures a scenario, checks it, lets the recording stand in for the model, and wants every byte to be the same.
+/// Captures a scenario, checks it, replays the recording, and verifies that every byte is equal.
 fn same_again(scenario: &str, lanes: usize) -> Value {
     let env = TestEnv::new();
     let offshoot = |arguments: &[&str]| {
         let mut command = env.offshoot(arguments);
         command.env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
-        common::Said::of(command.output().unwrap())
+        common::CommandOutput::of(command.output().unwrap())
     };
     let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/");
     let said =

@@ -38,7 +38,7 @@ fn capture(harness: (&str, &str), model: &str, scenario: &str, agents: &[&str]) 
     (env, recording)
 }
 
-fn try_capture(env: &TestEnv, (name, version): (&str, &str), arguments: &[&str]) -> Said {
+fn try_capture(env: &TestEnv, (name, version): (&str, &str), arguments: &[&str]) -> CommandOutput {
     let kind = harness::find(name).unwrap();
     let release = harness::release(&*kind, Some(version), None).unwrap();
     let there = kind.program(&cache_dir().join("harness").join(name).join(release.folder())).is_ok();
@@ -48,7 +48,7 @@ fn try_capture(env: &TestEnv, (name, version): (&str, &str), arguments: &[&str])
         .args(arguments)
         .env("OFFSHOOT_CACHE_DIR", cache_dir())
         .env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
-    Said::of(command.output().unwrap())
+    CommandOutput::of(command.output().unwrap())
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn what_the_script_has_no_answer_to_is_said_at_the_end() {
     assert_eq!(said.code, Some(0));
 }
 
-/// What a limit on the size of files takes away is named; the traffic goes on.
+/// A limit on file sizes is reported as a loss, and the traffic continues.
 #[test]
 fn a_file_that_may_not_grow_costs_a_body_and_no_call() {
     let env = TestEnv::new();
@@ -111,7 +111,7 @@ fn a_file_that_may_not_grow_costs_a_body_and_no_call() {
     limited.args(["-c", r#"ulimit -f 1200; exec "$0" "$@""#]);
     limited.arg(offshoot.get_program()).args(offshoot.get_args()).current_dir(env.path("")).env_clear();
     limited.envs(offshoot.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = Said::of(limited.stdin(std::process::Stdio::null()).output().unwrap());
+    let said = CommandOutput::of(limited.stdin(std::process::Stdio::null()).output().unwrap());
     assert_eq!(said.code, Some(3), "{said:?}");
     assert_eq!(said.stdout.matches("HTTP/1.1 200").count(), 3, "{}", said.stdout);
     assert!(said.stderr.contains("not kept: r000001: request body"), "{}", said.stderr);
@@ -158,12 +158,12 @@ fn a_signal_to_us_reaches_the_command_and_the_recording_is_sealed() {
     let mut ready = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
     std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
-    let said = Said::of(child.wait_with_output().unwrap());
+    let said = CommandOutput::of(child.wait_with_output().unwrap());
     assert_eq!((said.code, said.stdout.as_str()), (Some(3), "bye\n"), "{said:?}");
     assert_eq!(env.show("rec")["sealed"], true);
 }
 
-/// What is wrong, the arguments, the exit code, and what is said.
+/// Mistakes: arguments, exit code, and expected message.
 fn refused(env: &TestEnv, arguments: &[&str]) -> (Option<i32>, String) {
     let said = env.run(arguments);
     assert_eq!(said.stdout, "");

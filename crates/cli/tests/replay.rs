@@ -1,4 +1,4 @@
-//! `offshoot replay` as a user runs it: for whoever comes, for a command, and what it says when it cannot.
+//! `offshoot replay` for clients, for a command, and with mistakes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 mod common;

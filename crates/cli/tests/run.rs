@@ -7,7 +7,7 @@ mod common;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use common::{CANARY, Said, TestEnv};
+use common::{CANARY, CommandOutput, TestEnv};
 use serde_json::Value;
 
 const SCRIPT: &str = r#"
@@ -42,12 +42,12 @@ fn world(script: &str) -> TestEnv {
 }
 
 /// Runs with the script, in a pipe.
-fn run(env: &TestEnv, arguments: &[&str]) -> Said {
+fn run(env: &TestEnv, arguments: &[&str]) -> CommandOutput {
     let arguments: Vec<&str> = [&["run", "--script", "script.yaml"], arguments].concat();
     env.run(&arguments)
 }
 
-fn lines(said: &Said) -> Vec<Value> {
+fn lines(said: &CommandOutput) -> Vec<Value> {
     lines_of(&said.stdout)
 }
 
@@ -137,7 +137,7 @@ fn events_come_in_order_and_the_last_says_how_it_ended() {
     assert!(!main_only.stdout.contains("provisional"));
 }
 
-/// A plan of one task, somebody who works on it and first answers in words, and somebody in the background.
+/// A plan of one task, a sub-agent that works on it and first answers with text, and a background sub-agent.
 const FAMILY: &str = r#"
 format: 1
 lanes:
@@ -250,7 +250,7 @@ fn a_finished_run_can_be_told_more_and_nothing_without_a_word() {
     assert!(env.run(&["cost", &id]).stdout.contains("claude-sonnet"));
 }
 
-/// A run that goes on in the background, told by its events.
+/// A background run, seen through its events.
 struct Going {
     child: Child,
     events: BufReader<std::process::ChildStdout>,
@@ -355,7 +355,7 @@ fn a_reader_that_lost_its_pipe_fetches_the_rest_also_after_a_kill() {
     let numbers = |events: &[Value]| events.iter().map(|it| it["seq"].as_u64().unwrap()).collect::<Vec<_>>();
     assert_eq!(numbers(&known), (1..=known.len() as u64).collect::<Vec<_>>(), "{before:?}");
     assert!(known.contains(&seen), "what was seen is kept: {seen}");
-    // Killed while it wrote: nobody has seen such a line.
+    // An incomplete line, which was never printed.
     let file = format!("data/events/{id}.jsonl");
     env.write(&file, &format!("{}{{\"seq\":99,\"ru", before.stdout));
     assert_eq!(env.run(&["show", &id, "--events"]).stdout, before.stdout);
@@ -453,7 +453,7 @@ fn a_key_that_is_revoked_in_the_middle_loses_nothing() {
     let row = only_run(&env);
     assert_eq!(row["status"], "failed");
     assert!(said.stderr.contains("give `script.yaml` an answer to it"), "{said:?}");
-    // The script goes on behind the error that it has told.
+    // The script continues after the error that it has sent.
     let said = run(&env, &["--resume", row["run"].as_str().unwrap()]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "It says alpha.\n"), "{said:?}");
     let begins = "    turns:\n";
@@ -510,7 +510,7 @@ fn a_workspace_that_is_deleted_under_it_is_said_to_the_model_and_to_the_user() {
 fn a_recording_is_made_and_holds_no_key() {
     let env = world(SCRIPT);
     let model = common::Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "outer"]);
-    let said = Said::of(
+    let said = CommandOutput::of(
         env.offshoot(&["run", "--record", "rec", "What does it say?"])
             .env("ANTHROPIC_BASE_URL", format!("http://{}", model.addr))
             .env("ANTHROPIC_API_KEY", format!("sk-ant-{CANARY}"))
@@ -555,7 +555,7 @@ fn our_own_agent_is_captured_and_replayed_like_any_other() {
     let env = TestEnv::new();
     let slots = env.path("slots");
     let offshoot = |arguments: &[&str]| {
-        Said::of(env.offshoot(arguments).env("OFFSHOOT_SLOTS_DIR", &slots).output().unwrap())
+        CommandOutput::of(env.offshoot(arguments).env("OFFSHOOT_SLOTS_DIR", &slots).output().unwrap())
     };
     let said = offshoot(&["capture", "offshoot", "--scenario", "single-agent-20-reads", "--out", "rec"]);
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -607,7 +607,7 @@ lanes:
     env.write("config/offshoot.toml", "# canary\n");
     std::os::unix::fs::symlink(env.path("config"), env.path("link")).unwrap();
     let mut command = env.offshoot(&["run", "--script", "script.yaml", "go"]);
-    let said = Said::of(command.env("OFFSHOOT_CONFIG_DIR", env.path("config")).output().unwrap());
+    let said = CommandOutput::of(command.env("OFFSHOOT_CONFIG_DIR", env.path("config")).output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     let run = only_run(&env);
     let shown = env.run(&["show", run["run"].as_str().unwrap(), "--format", "json"]);
@@ -642,7 +642,7 @@ fn rules_are_kept_and_a_refusal_is_said_to_both() {
     assert!(said.stderr.contains("--deny: `bash(` does not end with `)`"), "{said:?}");
 }
 
-/// A terminal, and what stands on it.
+/// A terminal, and the text on it.
 struct Terminal(std::fs::File, String);
 
 impl Terminal {
@@ -660,7 +660,7 @@ impl Terminal {
         std::io::Write::write_all(&mut self.0, text.as_bytes()).unwrap();
     }
 
-    /// Reads until these words stand there, or nobody writes any more.
+    /// Reads until this text appears, or until the terminal is closed.
     fn reads(&mut self, words: &str) -> &str {
         let mut buffer = [0; 4096];
         while !self.1.contains(words) {
@@ -698,7 +698,7 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
     );
 }
 
-/// An address where nobody can answer is said at once, and not asked for a minute.
+/// An unreachable address is reported at once, without retries.
 #[test]
 fn a_wrong_address_is_the_user_s_to_mend() {
     let env = world(SCRIPT);
@@ -714,7 +714,7 @@ fn a_wrong_address_is_the_user_s_to_mend() {
         }
     });
     for (address, words) in [(nobody, "nothing listens there"), (page_at, "check the base URL")] {
-        let said = Said::of(
+        let said = CommandOutput::of(
             env.offshoot(&["run", "--model", "anthropic/claude-sonnet-5", "hello"])
                 .env("ANTHROPIC_API_KEY", CANARY)
                 .env("ANTHROPIC_BASE_URL", format!("http://{address}"))
@@ -781,7 +781,7 @@ fn what_nobody_paid_for_is_no_part_of_the_cost() {
     assert_eq!(hints.iter().filter(|hint| hint.contains("by a script so far")).count(), 2, "{hints:?}");
 }
 
-/// What a model says does nothing to a terminal, as JSON neither.
+/// Text of a model cannot control a terminal, also not as JSON.
 #[test]
 fn json_shows_what_a_terminal_would_obey_by_its_number() {
     let env = TestEnv::new();

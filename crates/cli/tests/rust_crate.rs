@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Proxy, Said, TestEnv};
+use common::{CommandOutput, Proxy, TestEnv};
 use serde_json::Value;
 
 /// A command that may have run is run again: building and testing twice does no harm, and that is the model's to know.
@@ -57,7 +57,7 @@ impl World {
         Self { env, model }
     }
 
-    /// `offshoot` as somebody runs it who has Rust in their HOME.
+    /// `offshoot` of a user who has Rust in HOME.
     fn offshoot(&self, arguments: &[&str]) -> Command {
         let home = |name: &str, below: &str| {
             let set = std::env::var_os(name).map(PathBuf::from);
@@ -78,10 +78,10 @@ impl World {
     }
 
     fn shown(&self) -> Value {
-        let ps = Said::of(self.offshoot(&["ps", "--format", "json"]).output().unwrap());
+        let ps = CommandOutput::of(self.offshoot(&["ps", "--format", "json"]).output().unwrap());
         let ps: Value = serde_json::from_str(&ps.stdout).unwrap_or_else(|error| panic!("{error}: {ps:?}"));
         let run = ps["runs"][0]["run"].as_str().unwrap().to_owned();
-        let shown = Said::of(self.offshoot(&["show", &run, "--format", "json"]).output().unwrap());
+        let shown = CommandOutput::of(self.offshoot(&["show", &run, "--format", "json"]).output().unwrap());
         serde_json::from_str(&shown.stdout).unwrap_or_else(|error| panic!("{error}: {shown:?}"))
     }
 
@@ -106,7 +106,7 @@ impl World {
 #[test]
 fn a_crate_is_mended_under_the_sandbox() {
     let world = World::new();
-    let said = Said::of(world.offshoot(&["run", "Mend it."]).output().unwrap());
+    let said = CommandOutput::of(world.offshoot(&["run", "Mend it."]).output().unwrap());
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "Mended.\n"), "{said:?} {}", world.shown());
     world.is_mended("undisturbed");
     world.model.kill();
@@ -120,10 +120,10 @@ fn killed_at_any_tool_call_it_is_mended_all_the_same() {
             let world = World::new();
             let mut run = world.offshoot(&["run", "Mend it."]);
             let killed = run.env("OFFSHOOT_CRASH", &case).output().unwrap();
-            assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", Said::of(killed));
+            assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", CommandOutput::of(killed));
             let id = world.shown()["run"]["run"].as_str().unwrap().to_owned();
             let again = world.offshoot(&["run", "--resume", &id]).output().unwrap();
-            let said = Said::of(again);
+            let said = CommandOutput::of(again);
             assert_eq!((said.code, said.stdout.as_str()), (Some(0), "Mended.\n"), "{case}: {said:?}");
             world.is_mended(&case);
             world.model.kill();

@@ -13,10 +13,10 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::{Said, TestEnv};
+use common::{CommandOutput, TestEnv};
 use serde_json::{Value, json};
 
-/// What must never be seen.
+/// Text that must never be visible.
 const SECRET: &str = "kestrel-in-the-attic";
 
 /// Starts a program where the system has no namespaces left to give.
@@ -27,7 +27,7 @@ const NO_NAMESPACES: [&str; 5] =
 const NO_WATCHES: [&str; 5] =
     ["unshare", "-Ur", "sh", "-c", "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$0\" \"$@\""];
 
-/// What an attack must come to.
+/// Expected result of an attack.
 enum Must {
     /// It fails, and its output holds this.
     Fail(&'static str),
@@ -36,7 +36,7 @@ enum Must {
 }
 use Must::{Fail, Say};
 
-/// A workspace, and around it all that must stay as it is.
+/// A workspace, surrounded by files that must not change.
 struct World {
     env: TestEnv,
     tcp: TcpListener,
@@ -54,7 +54,7 @@ struct World {
 /// A mode, and the seconds and parts of them when the content and when anything was changed.
 type Stamp = (u32, i64, i64, i64, i64);
 
-/// What no command has any business with.
+/// Paths that no command may access.
 const NOT_THEIRS: &[&str] = &[
     "outside",
     "outside/keep.txt",
@@ -129,7 +129,7 @@ impl World {
         self.calls_and_words(inputs, wrap).0
     }
 
-    /// The same, and what the user was told.
+    /// Makes the calls, and returns the messages to the user, too.
     fn calls_and_words(&self, inputs: &[Value], wrap: &[&str]) -> (Vec<(String, String)>, String) {
         let calls: Vec<String> = inputs
             .iter()
@@ -141,11 +141,13 @@ impl World {
             calls.concat()
         );
         self.env.write("script.yaml", &script);
-        let said =
-            Said::of(self.offshoot(&["run", "--script", "../script.yaml", "attack"], wrap).output().unwrap());
+        let said = CommandOutput::of(
+            self.offshoot(&["run", "--script", "../script.yaml", "attack"], wrap).output().unwrap(),
+        );
         assert_eq!(said.code, Some(0), "{said:?}");
         let run = said.stderr.lines().rev().find_map(|line| line.strip_prefix("run ")).unwrap().to_owned();
-        let shown = Said::of(self.offshoot(&["show", &run, "--format", "json"], &[]).output().unwrap());
+        let shown =
+            CommandOutput::of(self.offshoot(&["show", &run, "--format", "json"], &[]).output().unwrap());
         let shown: Value =
             serde_json::from_str(&shown.stdout).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
         let calls = shown["tool_calls"].as_array().unwrap().iter();
@@ -265,7 +267,7 @@ fn attacks() -> Vec<(&'static str, Must)> {
         ("chmod 4755 a.txt", Fail("Operation not permitted")),
         ("chmod g+s sub", Fail("Operation not permitted")),
         ("chmod 700 a.txt && touch -d 2001-01-01 a.txt && chmod 644 a.txt && echo changed", Say("changed")),
-        // What is nobody's business.
+        // Files of the user that commands may not read.
         ("cat HOME_/.ssh/id_test", Fail("Permission denied")),
         ("cat HOME_/.netrc", Fail("Permission denied")),
         ("cp OUT/keep.txt here.txt; cat here.txt", Fail("")),
@@ -390,7 +392,7 @@ fn every_attack_is_refused_or_stays_without_effect() {
     check(&World::new(), &attacks(), &[]);
 }
 
-/// Where the system gives nobody a namespace, Landlock alone holds: nothing can be made beside what is protected.
+/// On systems without namespaces, Landlock alone protects: nothing can be created beside protected files.
 #[test]
 fn without_namespaces_everything_is_held_that_was_there() {
     let attacks = [
@@ -440,7 +442,7 @@ fn without_namespaces_everything_is_held_that_was_there() {
     }
 }
 
-/// Modes that keep everybody out keep nobody from looking; of root they would not keep out anybody anyway.
+/// File modes without read permission do not hide a file. They have no effect on root.
 #[test]
 fn a_folder_that_is_closed_hides_nothing() {
     let attacks = [
@@ -451,8 +453,8 @@ fn a_folder_that_is_closed_hides_nothing() {
     check(&World::new(), &attacks, &["unshare", "-U", "--map-user=1000", "--map-group=1000"]);
 }
 
-/// What is not protected by its name, but leads to what is, or is taken for it. Each in a world of its own, since after
-/// some of them it is another one; afterwards git is asked, which must run nothing.
+/// Paths that are not protected by name, but lead to protected ones or are mistaken for them. Each attack has a workspace
+/// of its own, because some change it. Afterwards git must run nothing.
 #[test]
 fn whatever_git_would_run_is_disarmed() {
     let bare = "mkdir -p objects refs/heads; echo ref: refs/heads/main > HEAD; \
@@ -497,7 +499,7 @@ fn whatever_git_would_run_is_disarmed() {
     }
 }
 
-/// Who looks all the time, as a prompt with `git status` in it does, sees it for a moment at most.
+/// A process that looks all the time, such as a prompt with `git status`, sees the file only for a moment.
 #[test]
 fn a_protected_place_is_gone_while_the_command_still_runs() {
     for (background, wrap) in [(false, &[][..]), (true, &[]), (true, &NO_WATCHES)] {
@@ -527,7 +529,7 @@ fn a_protected_place_is_gone_while_the_command_still_runs() {
     }
 }
 
-/// Who makes it again and again would be seen some day, and is ended.
+/// A process that creates it again and again could succeed once, and is ended.
 #[test]
 fn a_command_that_insists_is_ended() {
     let world = World::new();
@@ -562,8 +564,8 @@ fn a_crowd_is_ended_in_time() {
     }
 }
 
-/// Those that become more all the time are held to a number, where the system can do that for a world of its own (Linux
-/// 6.14); elsewhere nobody should try this as root.
+/// A process bomb is limited in number, if the system supports that per namespace (Linux 6.14). Do not run this as root
+/// elsewhere.
 #[test]
 fn a_bomb_is_held_and_ended_in_time() {
     let world = World::new();
@@ -598,7 +600,7 @@ fn a_home_that_is_a_link_is_hidden_where_it_is() {
         "format: 1\nlanes:\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: bash, input: { command: 'cat .ssh/id_test .netrc; chmod 777 .ssh .netrc; ls' } } } ]\n      - reply: [ { text: done } ]\n",
     );
     let mut run = world.offshoot(&["run", "--script", "../script.yaml", "--json", "look"], &[]);
-    let said = Said::of(run.current_dir(work).env("HOME", home).output().unwrap());
+    let said = CommandOutput::of(run.current_dir(work).env("HOME", home).output().unwrap());
     assert!(said.stdout.contains("Permission denied") && !said.stdout.contains(SECRET), "{said:?}");
     assert!(said.stdout.contains("chmod: changing permissions of '.ssh': Read-only"), "{said:?}");
     world.assert_untouched();
@@ -631,7 +633,7 @@ fn what_runs_in_the_background_ends_with_the_run() {
     world.assert_untouched();
 }
 
-/// Whoever of the watchers is the first to see it, both are told, and nobody is blamed for another's work.
+/// Both watchers are notified, whichever sees it first, and no call is blamed for the work of another.
 #[test]
 fn what_a_command_in_the_background_makes_is_told() {
     let world = World::new();
@@ -717,14 +719,14 @@ fn a_cancelled_command_is_gone() {
     world.env.write("script.yaml", &script);
     let run = world.offshoot(&["run", "--script", "../script.yaml", "go"], &[]).spawn().unwrap();
     until(|| world.env.path("w/begun").exists());
-    let ps = Said::of(world.offshoot(&["ps", "--format", "json"], &[]).output().unwrap());
+    let ps = CommandOutput::of(world.offshoot(&["ps", "--format", "json"], &[]).output().unwrap());
     let ps: Value = serde_json::from_str(&ps.stdout).unwrap();
     let id = ps["runs"][0]["run"].as_str().unwrap().to_owned();
-    assert_eq!(Said::of(world.offshoot(&["cancel", &id], &[]).output().unwrap()).code, Some(0));
-    let ended = Said::of(run.wait_with_output().unwrap());
+    assert_eq!(CommandOutput::of(world.offshoot(&["cancel", &id], &[]).output().unwrap()).code, Some(0));
+    let ended = CommandOutput::of(run.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     world.assert_untouched(); // the run has waited for all of it to be gone
-    let shown = Said::of(world.offshoot(&["show", &id, "--format", "json"], &[]).output().unwrap());
+    let shown = CommandOutput::of(world.offshoot(&["show", &id, "--format", "json"], &[]).output().unwrap());
     assert!(shown.stdout.contains("may_have_run"), "{}", shown.stdout);
 }
 
@@ -748,7 +750,7 @@ fn without_landlock_nothing_is_run() {
     assert!(world.env.path("w/made.txt").exists());
 }
 
-/// The user, and nobody else, may let commands go without a sandbox. They still end with their call.
+/// Only the user can disable the sandbox. Commands still end with their call.
 #[test]
 fn the_user_may_open_the_box() {
     let world = World::new();
@@ -759,12 +761,13 @@ fn the_user_may_open_the_box() {
     assert_eq!(world.left_running(), [] as [String; 0]);
     world.env.write("home/.config/offshoot/offshoot.toml", "");
     world.env.write("w/offshoot.toml", "sandbox = \"off\"\n");
-    let said = Said::of(world.offshoot(&["run", "--script", "../script.yaml", "x"], &[]).output().unwrap());
+    let said =
+        CommandOutput::of(world.offshoot(&["run", "--script", "../script.yaml", "x"], &[]).output().unwrap());
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("your own"), "{said:?}");
 }
 
-/// Looks until it is so. What is waited for happens in another process, which tells nobody.
+/// Polls until a condition holds. The change happens in another process, which sends no notification.
 fn until(what: impl Fn() -> bool) {
     let end = std::time::Instant::now() + common::PATIENCE;
     while !what() {

@@ -1,4 +1,4 @@
-//! What people who sit at a terminal are given: completions and manual pages, a first scenario, progress.
+//! Features for people at a terminal: completions, manual pages, a first scenario, progress, and colour.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
@@ -59,7 +59,7 @@ fn the_first_scenario_runs_offline_and_again() {
     let offshoot = |arguments: &[&str]| {
         let mut command = env.offshoot(arguments);
         command.env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
-        common::Said::of(command.output().unwrap())
+        common::CommandOutput::of(command.output().unwrap())
     };
     let captured = offshoot(&next.split(' ').collect::<Vec<_>>());
     assert_eq!(captured.code, Some(0), "{captured:?}");
@@ -71,7 +71,7 @@ fn the_first_scenario_runs_offline_and_again() {
     assert_eq!(offshoot(&["replay", recording, "--out", "again"]).code, Some(0));
     assert_eq!(offshoot(&["verify", recording, "again", "--level", "E4"]).code, Some(0));
 
-    // Somebody's own words are never written over, and what is missing is made.
+    // Files of the user are never replaced, and missing files are created.
     env.write("scenarios/first/script.yaml", "mine");
     std::fs::remove_file(env.path("scenarios/first/workspace/README.md")).unwrap();
     let said = env.run(&["init"]);
@@ -97,8 +97,9 @@ fn the_workflow_of_the_guide_passes_what_is_the_same_and_fails_what_is_not() {
     assert_eq!(env.run(&["init"]).code, Some(0));
     let slots = env.path("slots");
     let offshoot = |arguments: &[&str]| {
-        let said =
-            common::Said::of(env.offshoot(arguments).env("OFFSHOOT_SLOTS_DIR", &slots).output().unwrap());
+        let said = common::CommandOutput::of(
+            env.offshoot(arguments).env("OFFSHOOT_SLOTS_DIR", &slots).output().unwrap(),
+        );
         assert_eq!(said.code, Some(0), "{said:?}");
         said.stdout.trim().to_owned()
     };
@@ -116,7 +117,7 @@ fn the_workflow_of_the_guide_passes_what_is_the_same_and_fails_what_is_not() {
             .env("PATH", &path)
             .env("HOME", env.path("home"))
             .env("OFFSHOOT_SLOTS_DIR", &slots);
-        common::Said::of(command.output().unwrap())
+        common::CommandOutput::of(command.output().unwrap())
     };
     let replayed = bash(&step("Replay the golden"));
     assert_eq!(replayed.code, Some(0), "{replayed:?}");
@@ -157,7 +158,7 @@ fn long_work_is_shown_on_a_terminal_and_nowhere_else() {
     let mut ours = std::fs::File::from(ours);
     let seen = std::thread::spawn(move || {
         let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
-        // A terminal that nobody holds any more is an error and not an end.
+        // A closed terminal is reported as an error, not as an end.
         while let Ok(read @ 1..) = ours.read(&mut buffer) {
             seen.extend_from_slice(&buffer[..read]);
         }

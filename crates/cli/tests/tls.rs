@@ -14,7 +14,7 @@ fn tls_provider() -> (SocketAddr, String) {
     tls_server(b"POST /v1/messages HTTP/1.1\r\nHost: localhost")
 }
 
-/// The same for whoever is asked something else.
+/// The same for another request.
 fn tls_server(asked: &'static [u8]) -> (SocketAddr, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.key_pair.serialize_der()).unwrap();
@@ -49,7 +49,7 @@ fn tls_server(asked: &'static [u8]) -> (SocketAddr, String) {
 }
 
 /// The proxy's answer and the end of its recording, with these certificates as the system's.
-fn through_the_proxy(env: &TestEnv, port: u16, trusted: &str) -> (String, Said) {
+fn through_the_proxy(env: &TestEnv, port: u16, trusted: &str) -> (String, CommandOutput) {
     env.write("trusted.pem", trusted);
     let mut command =
         env.offshoot(&["proxy", "--upstream", &format!("https://localhost:{port}"), "--out", "rec"]);
@@ -97,7 +97,7 @@ fn fetched(port: u16, trusted: &str) -> String {
         ),
     );
     let mut command = env.offshoot(&["run", "--script", "script.yaml", "--json", "Go."]);
-    let said = Said::of(command.env("SSL_CERT_FILE", env.path("trusted.pem")).output().unwrap());
+    let said = CommandOutput::of(command.env("SSL_CERT_FILE", env.path("trusted.pem")).output().unwrap());
     let finished =
         said.stdout.lines().find(|line| line.contains("\"tool_finished\"")).unwrap_or(&said.stdout);
     finished.to_owned()

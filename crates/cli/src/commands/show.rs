@@ -1,4 +1,4 @@
-//! `offshoot show`: the lanes of a recording, turn by turn, or what a run of our own did.
+//! `offshoot show`: prints the lanes of a recording, or the steps of a run.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,55 +16,55 @@ use crate::recordings::{damage, open};
 use crate::run_tree::load_run_tree;
 use crate::terminal::print_text;
 
-/// Show the lanes of a recording, or what a run of our own did
+/// Show the lanes of a recording, or the steps of a run
 ///
-/// Turn by turn: calls, results, tokens and time.
+/// Each turn is listed with its calls, results, tokens and time.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot show goldens/claude-code/2.1.325/wakeup/runs/20261115-101500
   offshoot show 1m7g0c8g
   offshoot show 1m7g0c8g --events --after 120")]
 pub(crate) struct Args {
-    /// The recording's folder, a folder of dumps, or a run; the beginning of its id is enough
+    /// Folder of a recording or of dumps, or a run; the beginning of an id is enough
     #[arg(value_name = "RECORDING|RUN", value_parser = crate::recordings::recording_or_run)]
     what: String,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Print the events of a run instead, line by line as `offshoot run --json` printed them
+    /// Print the stored events of `offshoot run --json` instead
     #[arg(long, conflicts_with = "format")]
     events: bool,
-    /// Only those behind this number
+    /// Print only events after this number
     #[arg(long, value_name = "SEQ", default_value_t = 0, requires = "events")]
     after: u64,
 }
 
-pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
-    let path = Path::new(&arguments.what);
-    // Ids of runs have no slash, and a folder that is there is what was meant.
-    if !path.exists() && !arguments.what.contains('/') {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let path = Path::new(&args.what);
+    // Run ids have no slash. An existing folder takes precedence.
+    if !path.exists() && !args.what.contains('/') {
         let store = journal::open()?;
-        let run = crate::recordings::run_or_folder(&store, &arguments.what)?;
-        return match arguments.events {
-            true => show_events(&store, &run, arguments.after),
-            false => show_run(&store, &run, arguments.format),
+        let run = crate::recordings::run_or_folder(&store, &args.what)?;
+        return match args.events {
+            true => show_events(&store, &run, args.after),
+            false => show_run(&store, &run, args.format),
         };
     }
-    if arguments.events {
-        let error = anyhow::anyhow!("`{}` is a folder, and events are kept of runs", arguments.what);
+    if args.events {
+        let error = anyhow::anyhow!("`{}` is a folder, but only runs have events", args.what);
         return Err(error).or_fail_with(ExitKind::Usage, || "offshoot ps".to_owned());
     }
     let source = open(path)?;
     let damage = damage(&source)?;
     let about = About { recording: source.recording(), damage: &damage };
-    print_text(&shown(&source, &about, arguments.format));
+    print_text(&recording_text(&source, &about, args.format));
     Ok(ExitCode::from(if damage.is_empty() { 0 } else { ExitKind::Verdict as u8 }))
 }
 
 fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCode> {
     let runs = load_run_tree(store, run)?;
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
-        return Err(anyhow::anyhow!("the run `{run}` was deleted just now")).or_fail(ExitKind::Usage);
+        return Err(anyhow::anyhow!("run `{run}` was deleted")).or_fail(ExitKind::Usage);
     };
     print_text(&match format {
         Format::Text => report::run_text(first, crate::terminal::width()),
@@ -76,16 +76,16 @@ fn show_run(store: &Store, run: &RunId, format: Format) -> anyhow::Result<ExitCo
 fn show_events(store: &Store, run: &RunId, after: u64) -> anyhow::Result<ExitCode> {
     let root = store.run(run).row().or_fail(ExitKind::Outside)?.root;
     let Some(lines) = events::read(&root, run, after).or_fail(ExitKind::Outside)? else {
-        let error = anyhow::anyhow!("no events were kept of the run `{run}`");
+        let error = anyhow::anyhow!("run `{run}` has no stored events");
         return Err(error).or_fail_with(ExitKind::Usage, || {
-            format!("they are kept of what `offshoot run --json` prints; what happened is in `offshoot show {run}`")
+            format!("only `offshoot run --json` stores events; see `offshoot show {run}`")
         });
     };
     print_text(&lines);
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown(source: &Source, about: &About<'_>, format: Format) -> String {
+fn recording_text(source: &Source, about: &About<'_>, format: Format) -> String {
     let ordered = source.order();
     match format {
         Format::Text => report::show_text(&ordered, about, crate::terminal::width()),

@@ -1,4 +1,4 @@
-//! A real Chromium without a window, told what to do over a pipe.
+//! A headless Chromium, controlled over a pipe.
 
 use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +15,7 @@ pub(crate) struct Browser {
     from: BufReader<ChildStdout>,
     session: String,
     last: Cell<u64>,
-    /// What the page complained of: errors of scripts, and everything that its policy refused.
+    /// Complaints of the page: script errors, and violations of its content security policy.
     pub(crate) complaints: Vec<String>,
     _profile: TempDir,
 }
@@ -111,7 +111,7 @@ impl Browser {
         self.tell("Input.insertText", json!({"text": text}));
     }
 
-    /// What is seen, as PNG in base64.
+    /// Takes a screenshot, as PNG in base64.
     pub(crate) fn screenshot(&mut self) -> String {
         self.tell("Page.captureScreenshot", json!({"format": "png"}))["data"].as_str().unwrap().to_owned()
     }

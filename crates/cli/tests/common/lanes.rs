@@ -1,4 +1,4 @@
-//! Whether lanes are what the script says: each lane's replies carry the mark of one agent.
+//! Checks lanes against the script: the replies of each lane carry the mark of one agent.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,7 @@ pub(crate) fn lanes_are_true(env: &TestEnv, folder: &str, agents: &[&str]) {
     assert_eq!(exchanges.len(), dumped, "an exchange is in two lanes");
 }
 
-/// What stands in brackets at the beginning of a reply.
+/// Returns the bracketed mark at the beginning of a reply.
 fn mark(folder: &Path, id: &str) -> Option<String> {
     let read = |phase: &str| fs::read(dump_folder(folder).join(format!("{id}_{phase}.json"))).ok();
     let request: Value = serde_json::from_slice(&read("request")?).unwrap();

@@ -50,11 +50,11 @@ impl TestEnv {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
-        Said::of(self.offshoot(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.offshoot(arguments).output().unwrap())
     }
 
-    /// What `show` says of a recording, as JSON.
+    /// Returns the output of `show --format json`.
     pub(crate) fn show(&self, recording: &str) -> serde_json::Value {
         let said = self.run(&["show", recording, "--format", "json"]);
         serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
@@ -78,9 +78,9 @@ pub(crate) fn anywhere(message: &str) -> String {
     format!("{before}Workspace: /w{}", &rest[end..])
 }
 
-/// Lets a recording of a real harness stand in for its model: the harness must do the same again.
+/// Replays a recording of a real harness to it, and checks that the harness does the same.
 pub(crate) fn replays(env: &TestEnv, recording: &str, again: &str) {
-    let said = Said::of(
+    let said = CommandOutput::of(
         env.offshoot(&["replay", recording, "--out", again, "--order", "recorded"])
             .args(["--env", "SERVICE_PASSWORD"])
             .env("SERVICE_PASSWORD", CANARY)
@@ -105,8 +105,8 @@ pub(crate) fn replays(env: &TestEnv, recording: &str, again: &str) {
     );
 }
 
-/// What a run that was killed and resumed has written down of its calls: one whose result was kept is never made again,
-/// and `once`, which must not happen twice, does not.
+/// Checks the calls of a run that was killed and resumed: a call with a stored result is not repeated, and `once` happens
+/// at most once.
 pub(crate) fn nothing_twice(points: &[String], once: &str, case: &str) {
     for line in points {
         let Some(call) = line.strip_prefix("recorded ") else { continue };
@@ -121,7 +121,7 @@ pub(crate) fn nothing_twice(points: &[String], once: &str, case: &str) {
 /// A secret that no recording may hold.
 pub(crate) const CANARY: &str = "wX4jPq9TzR2bLm7";
 
-/// Where the real harnesses are.
+/// Returns the cache folder with the real harnesses.
 pub(crate) fn cache_dir() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("OFFSHOOT_CACHE_DIR")
@@ -130,13 +130,13 @@ pub(crate) fn cache_dir() -> PathBuf {
 }
 
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Said {
+impl CommandOutput {
     pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code(),
@@ -163,7 +163,7 @@ impl Proxy {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let Some(addr) = line.trim().strip_prefix("http://").and_then(|addr| addr.parse().ok()) else {
-            panic!("no address: {line:?} {:?}", Said::of(child.wait_with_output().unwrap()));
+            panic!("no address: {line:?} {:?}", CommandOutput::of(child.wait_with_output().unwrap()));
         };
         Self { child: Some(child), addr }
     }
@@ -175,9 +175,9 @@ impl Proxy {
     }
 
     /// Ends it like Ctrl-C does.
-    pub(crate) fn interrupt(mut self) -> Said {
+    pub(crate) fn interrupt(mut self) -> CommandOutput {
         self.signal(2);
-        Said::of(self.child.take().unwrap().wait_with_output().unwrap())
+        CommandOutput::of(self.child.take().unwrap().wait_with_output().unwrap())
     }
 
     pub(crate) fn kill(self) {
@@ -267,15 +267,15 @@ pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// What `cache` says of a recording, as JSON.
+/// Returns the output of `cache --format json`.
 pub(crate) fn cached(env: &TestEnv, recording: &str) -> serde_json::Value {
     let said = env.run(&["cache", recording, "--format", "json"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
 }
 
-/// Reason and pointer of every request that read less than it might have; that nobody had said it before, or that it
-/// is too short to be kept, is no fault of its harness.
+/// Returns reason and pointer of every cache miss that is the fault of the harness. First requests and prompts that are
+/// too short are not.
 pub(crate) fn cache_breaks(cached: &serde_json::Value) -> Vec<(String, String)> {
     let requests = cached["requests"].as_array().unwrap().iter();
     let told =

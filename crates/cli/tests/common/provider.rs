@@ -1,5 +1,5 @@
-//! A provider that knows what every agent says next, from what it was told first and how often it has spoken. It
-//! remembers nothing but what it was asked, so a run that was broken off finds it as it was.
+//! A provider that chooses the next reply of each agent from its first message and its number of turns. It keeps no
+//! state, so an interrupted run can continue.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,15 +11,15 @@ use serde_json::Value;
 use session::{Block, CallId, Reply, StopReason, ToolCall, Usage};
 use wire::dialect::Dialect;
 
-/// Who asked, and how often it had spoken.
-pub(crate) type Asked = (String, usize);
+/// Agent that sent a request, and its number of turns.
+pub(crate) type RequestKey = (String, usize);
 
-/// Whether a line may be said yet.
+/// Returns `true` if a reply may be sent now.
 type Gate = dyn Fn(&str) -> bool + Send + Sync;
 
 pub(crate) struct Provider {
     pub(crate) addr: SocketAddr,
-    asked: Arc<Mutex<BTreeMap<Asked, usize>>>,
+    asked: Arc<Mutex<BTreeMap<RequestKey, usize>>>,
 }
 
 struct Lines {
@@ -39,25 +39,29 @@ impl Provider {
         let lines = Arc::new(Lines { says, gate: Box::new(gate) });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let asked = Arc::<Mutex<BTreeMap<Asked, usize>>>::default();
+        let asked = Arc::<Mutex<BTreeMap<RequestKey, usize>>>::default();
         let seen = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (lines, seen) = (lines.clone(), seen.clone());
-                // Whoever was killed leaves its connection; that is nobody's mistake here.
+                // A killed process leaves its connection open, which is no error here.
                 std::thread::spawn(move || serve(&stream.unwrap(), &lines, &seen).ok());
             }
         });
         Self { addr, asked }
     }
 
-    /// How often each line was asked for.
-    pub(crate) fn asked(&self) -> BTreeMap<Asked, usize> {
+    /// Number of requests for each reply.
+    pub(crate) fn asked(&self) -> BTreeMap<RequestKey, usize> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-fn serve(stream: &TcpStream, lines: &Lines, seen: &Mutex<BTreeMap<Asked, usize>>) -> std::io::Result<()> {
+fn serve(
+    stream: &TcpStream,
+    lines: &Lines,
+    seen: &Mutex<BTreeMap<RequestKey, usize>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut length = 0;
@@ -104,9 +108,9 @@ fn serve(stream: &TcpStream, lines: &Lines, seen: &Mutex<BTreeMap<Asked, usize>>
 }
 
 impl Lines {
-    fn find(&self, body: &Value) -> (Asked, String) {
+    fn find(&self, body: &Value) -> (RequestKey, String) {
         let messages = body["messages"].as_array().unwrap();
-        // Whoever was spoken to last: a fork has all of its parent's conversation before its own.
+        // The last addressee counts, because a fork begins with the whole conversation of its parent.
         let (mut turn, mut known) = (0, None);
         for message in messages {
             if message["role"] == "assistant" {
@@ -125,7 +129,7 @@ impl Lines {
     }
 }
 
-fn reply((who, turn): &Asked, line: &str) -> Reply {
+fn reply((who, turn): &RequestKey, line: &str) -> Reply {
     let blocks: Vec<Block> = line.split(" + ").map(block).collect();
     let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
     let stop = Some(if calls { StopReason::ToolUse } else { StopReason::EndTurn });

@@ -5,7 +5,7 @@ use std::fs;
 use super::{Place, project};
 
 const GOLDEN: &str = "goldens/command/none/first";
-/// The last line of the harness's loop, which goes on as long as the model calls something.
+/// Last line of the harness's loop, which repeats as long as the model calls a tool.
 const GOES_ON: &str = "  if (calls.length === 0) break";
 const COMMAND: &str = "node examples/harness.mjs 'What is here?'";
 
@@ -13,7 +13,7 @@ const COMMAND: &str = "node examples/harness.mjs 'What is here?'";
 fn the_recipe_judges_a_harness_that_asks_less() {
     let place = Place::new();
     let harness = place.work.join("examples/harness.mjs");
-    // It looks at a folder that stays as it is.
+    // The folder does not change.
     let text =
         fs::read_to_string(&harness).unwrap().replace("readdirSync(\".\")", "readdirSync(\"examples\")");
     fs::write(&harness, &text).unwrap();

@@ -94,7 +94,7 @@ fn links(text: &str) -> Vec<String> {
     links
 }
 
-/// What the headings are called in addresses: in lower case, with dashes for spaces and without other marks.
+/// Returns the address of a heading: lower case, dashes for spaces, no other marks.
 fn anchors(text: &str) -> HashSet<String> {
     let mut anchors = HashSet::new();
     for heading in prose(text).into_iter().filter(|line| line.starts_with('#')) {

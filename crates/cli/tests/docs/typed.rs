@@ -1,4 +1,4 @@
-//! What documents only mention, or mark as not run, can be typed all the same: its command and its options exist.
+//! Commands that documents only mention, or mark as not run, must exist with their options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -44,7 +44,7 @@ fn commands_are_found_with_their_options() {
     assert_eq!(parts("replay REC -- claude --print").1, ["--help"]);
 }
 
-/// What stands behind `offshoot` wherever it is typed, in a line of text or in a block.
+/// Returns the words after `offshoot`, in a line of text or in a block.
 fn commands(text: &str) -> Vec<String> {
     let text = text.replace("\\\n", " ");
     let pieces = text.lines().flat_map(|line| match line.starts_with("$ ") {
