@@ -1,4 +1,4 @@
-//! The cache folder: what was installed once and need not be again.
+//! The cache folder for installed programs.
 
 use std::env;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// `$OFFSHOOT_CACHE_DIR`, else `$XDG_CACHE_HOME/offshoot`, else `~/.cache/offshoot`.
+/// Returns `$OFFSHOOT_CACHE_DIR`, else `$XDG_CACHE_HOME/offshoot`, else `~/.cache/offshoot`.
 pub(crate) fn folder() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("OFFSHOOT_CACHE_DIR")
@@ -15,10 +15,10 @@ pub(crate) fn folder() -> Result<PathBuf> {
         .context("no cache folder: set `OFFSHOOT_CACHE_DIR`, `XDG_CACHE_HOME` or `HOME`")
 }
 
-/// Returns `folder/entry`, after having `install` fill the folder if the entry is not there.
+/// Returns `folder/entry`. Calls `install` to fill the folder if the entry is missing.
 ///
-/// The installation is done in a sibling folder and renamed when it is complete, so a folder that has
-/// its entry is whole, whatever was interrupted, and two of us may install at the same time.
+/// The installation is done in a sibling folder and renamed when it is complete. So a folder with its entry is complete even
+/// after an interruption, and two processes may install at the same time.
 pub(crate) fn provide(
     folder: &Path,
     entry: &str,
@@ -29,20 +29,20 @@ pub(crate) fn provide(
         return Ok(wanted);
     }
     let parent = folder.parent().context("a cached folder has a parent")?;
-    fs::create_dir_all(parent).with_context(|| format!("could not create `{}`", parent.display()))?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))?;
     let partial = tempfile::Builder::new()
         .prefix(".partial-")
         .tempdir_in(parent)
-        .with_context(|| format!("could not write in `{}`", parent.display()))?;
+        .with_context(|| format!("cannot write in `{}`", parent.display()))?;
     install(partial.path())?;
     ensure!(partial.path().join(entry).exists(), "the installation has no `{entry}`");
     if folder.exists() && !wanted.exists() {
-        // Nobody is filling it, for that happens elsewhere: it is of another layout, or damaged.
-        fs::remove_dir_all(folder).with_context(|| format!("could not remove `{}`", folder.display()))?;
+        // Installations happen elsewhere, so this folder has an old layout or is damaged.
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove `{}`", folder.display()))?;
     }
     if let Err(error) = fs::rename(partial.path(), folder) {
-        // Somebody else finished first; theirs is as good as ours, which is dropped.
-        ensure!(wanted.exists(), "could not move the installation to `{}`: {error}", folder.display());
+        // Another process finished first. Its installation is equivalent.
+        ensure!(wanted.exists(), "cannot move the installation to `{}`: {error}", folder.display());
     }
     Ok(wanted)
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_its_entry_is_installed_anew() {
+    fn a_folder_without_its_entry_is_installed_again() {
         let parent = tempfile::tempdir().expect("a temporary folder");
         let folder = parent.path().join("1.0");
         fs::create_dir(&folder).expect("a new folder");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_who_comes_second_takes_what_the_first_installed() {
+    fn the_second_process_uses_the_installation_of_the_first() {
         let parent = tempfile::tempdir().expect("a temporary folder");
         let folder = parent.path().join("1.0");
         let entry = provide(&folder, "entry", |partial| {

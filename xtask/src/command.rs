@@ -1,4 +1,4 @@
-//! Other people's programs: finding them, starting them, and saying which one went wrong.
+//! Finds and runs other programs. Errors name the program.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// A `cargo` that works on this workspace, wherever the chore was started.
+/// Returns a `cargo` command for this workspace, independent of the current folder.
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(workspace_root());
     command
 }
 
-/// The folder that holds the workspace's `Cargo.toml`.
+/// Returns the folder of the workspace's `Cargo.toml`.
 pub(crate) fn workspace_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the workspace")
 }
 
-/// Where `program` is on this machine, if it is.
+/// Returns the path of `program` if it is installed.
 ///
-/// Debian keeps servers in `sbin`, which an ordinary user's PATH leaves out.
+/// Debian installs servers in `sbin`, which is not in the PATH of ordinary users.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -32,13 +32,13 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Waits for a program until then; one that is still there is killed, and that is an error with these words.
-pub(crate) fn wait(child: &mut Child, until: Instant, late: &str) -> Result<ExitStatus> {
+/// Waits for a program until `deadline`. Then kills it and fails with the message `late`.
+pub(crate) fn wait(child: &mut Child, deadline: Instant, late: &str) -> Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if Instant::now() > until {
+        if Instant::now() > deadline {
             child.kill()?;
             child.wait()?;
             bail!("{late}");
@@ -47,21 +47,21 @@ pub(crate) fn wait(child: &mut Child, until: Instant, late: &str) -> Result<Exit
     }
 }
 
-/// Runs `command` with its output shown as it comes.
+/// Runs `command` with visible output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let line = line(command);
+    let line = command_line(command);
     eprintln!("$ {line}");
-    let status = command.status().with_context(|| format!("could not start `{line}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }
     Ok(())
 }
 
-/// Runs `command` and returns what it printed; what it said is shown only if it went wrong.
+/// Runs `command` and returns its stdout. The output is shown only on failure.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let line = line(command);
-    let output = command.output().with_context(|| format!("could not start `{line}`"))?;
+    let line = command_line(command);
+    let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -70,8 +70,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(stdout)
 }
 
-/// The command as one would type it, with the program's bare name.
-fn line(command: &Command) -> String {
+/// Formats a command as one would type it, with the program's file name.
+fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     std::iter::once(program)
         .chain(command.get_args())

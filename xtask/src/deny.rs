@@ -1,4 +1,4 @@
-//! cargo-deny, which judges our dependencies by `deny.toml`: licences, duplicates, sources.
+//! Runs cargo-deny, which checks dependencies by `deny.toml`: licences, duplicates, sources.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,23 +10,22 @@ use crate::command::{cargo, output, run, workspace_root};
 
 const VERSION: &str = "0.20.2";
 
-/// Judges the whole dependency graph.
+/// Checks the whole dependency graph.
 ///
-/// Security advisories are not asked for: their database is a Git repository, and a check that needs
-/// more than the package registries would fail where only those can be reached.
+/// Security advisories are not checked: their database is a Git repository, and only package registries are used.
 pub(crate) fn check() -> Result<()> {
     run(Command::new(provide()?).args(["check", "licenses", "bans", "sources"]).current_dir(workspace_root()))
 }
 
-/// The pinned cargo-deny, built once into the cache.
+/// Returns the pinned cargo-deny, which is built once into the cache.
 ///
-/// Unoptimized it builds in a fraction of the time, and judging takes a few seconds either way.
+/// A debug build takes a fraction of the time, and the check takes a few seconds either way.
 fn provide() -> Result<PathBuf> {
     let folder = cache::folder()?.join("tools/cargo-deny").join(VERSION);
     cache::provide(&folder, "bin/cargo-deny", |root| {
-        eprintln!("installing cargo-deny {VERSION}, once; about two minutes");
-        // Its own target folder: ours would keep hundreds of megabytes that nobody needs again.
-        let target = tempfile::tempdir().context("could not create a temporary folder")?;
+        eprintln!("installing cargo-deny {VERSION} once; this takes about two minutes");
+        // A target folder of its own, because ours would keep hundreds of unused megabytes.
+        let target = tempfile::tempdir().context("cannot create a temporary folder")?;
         output(
             cargo(["install", "cargo-deny", "--locked", "--debug", "--version", VERSION, "--root"])
                 .arg(root)

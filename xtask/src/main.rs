@@ -1,9 +1,9 @@
-//! The chores of the house, as `cargo xtask <verb>`: check, test, bench, soak.
+//! Development commands, as `cargo xtask <verb>`: check, test, bench, soak.
 //!
-//! Start at [`Verb`]: one verb, one module. What a verb needs and a machine may lack is installed by
-//! [`debian`], [`harnesses`] or [`deny`]; a verb never skips a check because something is missing.
+//! Start at [`Verb`]: one verb, one module. [`debian`], [`harnesses`] and [`deny`] install what a verb needs. A verb never
+//! skips a check because something is missing.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a chore talks to the person who started it
+#![allow(clippy::print_stdout, clippy::print_stderr)] // development commands print their results
 
 mod bench;
 mod cache;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The chores of the house.
+/// Development commands.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {
@@ -30,17 +30,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Formatting, lints, licences and duplicates of dependencies
+    /// Check formatting, lints, licences and duplicate dependencies
     Check,
-    /// `check`, then every test, installing what they need
+    /// Run `check` and all tests; install what they need
     Test,
-    /// Measure us against our peers, in one interleaved run
+    /// Measure offshoot and comparable programs in turn
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Long matrices, whose dated tables go into `docs/`
+    /// Run long test matrices, whose results go into docs/reference/soak.md
     #[command(subcommand)]
     Soak(soak::Soak),
-    /// The scripted provider that `bench` puts behind each target
+    /// Serve the scripted provider of `bench`
     #[command(hide = true)]
     BenchUpstream(bench::UpstreamArgs),
 }

@@ -1,5 +1,5 @@
-//! A provider on loopback that says what a function tells it to. It remembers nothing by itself, so a run that was
-//! broken off finds it as it was.
+//! A provider on loopback whose replies come from a function. It has no state of its own, so that an interrupted run finds it
+//! unchanged.
 
 use std::io::{self, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,20 +11,20 @@ use anyhow::{Context, Result};
 use session::{Block, CallId, Reply, StopReason, ToolCall, Usage};
 use wire::dialect::Dialect;
 
-/// What it says to the body of a request.
-type Answer = dyn Fn(&[u8]) -> Reply + Send + Sync;
+/// Returns the reply to the body of a request.
+type ReplyFn = dyn Fn(&[u8]) -> Reply + Send + Sync;
 
-/// A provider that answers for as long as this process lives.
+/// A provider that runs until this process ends.
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
 }
 
-/// How an answer comes.
+/// Pace of a reply.
 #[derive(Clone, Copy)]
 pub(crate) enum Pace {
-    /// In one piece.
+    /// In one write.
     Whole,
-    /// Event by event, with this between them.
+    /// One event per write, with this time between them.
     Events(Duration),
 }
 
@@ -33,13 +33,13 @@ impl Provider {
         pace: Pace,
         answer: impl Fn(&[u8]) -> Reply + Send + Sync + 'static,
     ) -> Result<Provider> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("could not listen on loopback")?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
         let address = listener.local_addr()?;
-        let answer: Arc<Answer> = Arc::new(answer);
+        let answer: Arc<ReplyFn> = Arc::new(answer);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let answer = Arc::clone(&answer);
-                // Whoever was killed leaves its connection; that is nobody's mistake here.
+                // A client that is killed breaks its connection, which is no error.
                 thread::spawn(move || serve(&stream, pace, &*answer).ok());
             }
         });
@@ -47,8 +47,8 @@ impl Provider {
     }
 }
 
-/// Answers one request after the other, until nobody asks any more.
-fn serve(stream: &TcpStream, pace: Pace, answer: &Answer) -> io::Result<()> {
+/// Answers requests until the connection closes.
+fn serve(stream: &TcpStream, pace: Pace, answer: &ReplyFn) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(body) = request(&mut reader)? {
         let reply = answer(&body);
@@ -75,7 +75,7 @@ fn serve(stream: &TcpStream, pace: Pace, answer: &Answer) -> io::Result<()> {
     Ok(())
 }
 
-/// The body of the next request; nothing where there is none.
+/// Reads the body of the next request; `None` at the end of the connection.
 fn request(reader: &mut impl io::BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut length = 0;
     loop {
@@ -96,7 +96,7 @@ fn request(reader: &mut impl io::BufRead) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(body))
 }
 
-/// A reply of these blocks.
+/// Creates a reply from blocks.
 pub(crate) fn reply(id: String, blocks: Vec<Block>, usage: Usage) -> Reply {
     let calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
     let stop = Some(if calls { StopReason::ToolUse } else { StopReason::EndTurn });

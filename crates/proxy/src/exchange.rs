@@ -190,7 +190,7 @@ struct RequestWay<'e, R, W> {
     to: &'e mut W,
     addrs: Option<SocketAddrs>,
     tap: &'e ExchangeTap,
-    /// Whether the whole request was passed on.
+    /// True if the whole request was passed on.
     passed: watch::Sender<bool>,
 }
 

@@ -1,32 +1,32 @@
-//! The chunked transfer coding, taken off bytes as they arrive.
+//! Decodes the chunked transfer coding from bytes as they arrive.
 
 use anyhow::{Result, bail};
 
-/// Where in a chunked body we are.
+/// State of the decoder.
 #[derive(Debug, PartialEq)]
 pub(super) enum Chunked {
-    /// In the line that holds a chunk's size, of which this much was read.
+    /// In the line with the size of a chunk.
     Size { value: usize, in_extension: bool },
-    /// In a chunk, this far from its end.
+    /// In a chunk with this number of missing bytes.
     Data { left: usize },
     /// In the line break after a chunk.
     DataEnd,
-    /// In the lines after the last chunk; this one holds so many bytes.
+    /// In a line with this number of bytes after the last chunk.
     Trailer { line: usize },
-    /// Behind the body.
+    /// After the body.
     Done,
 }
 
 impl Chunked {
-    /// The beginning of a body.
+    /// The state at the start of a body.
     pub(super) const START: Chunked = Chunked::Size { value: 0, in_extension: false };
 
-    /// Takes the next bytes from the wire and gives the body's bytes among them to `body`.
+    /// Decodes the next bytes, and passes the content to `body`.
     pub(super) fn push(&mut self, mut wire: &[u8], mut body: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         while let Some(&first) = wire.first() {
             let taken = if let Chunked::Data { left } = *self { left.min(wire.len()) } else { 1 };
-            let (data, behind) = wire.split_at(taken);
-            wire = behind;
+            let (data, rest) = wire.split_at(taken);
+            wire = rest;
             *self = match *self {
                 Chunked::Size { value: 0, .. } if first == b'\n' => Chunked::Trailer { line: 0 },
                 Chunked::Size { value, .. } if first == b'\n' => Chunked::Data { left: value },
@@ -44,11 +44,11 @@ impl Chunked {
                 }
                 Chunked::DataEnd if first == b'\n' => Chunked::START,
                 Chunked::DataEnd if first == b'\r' => Chunked::DataEnd,
-                Chunked::DataEnd => bail!("a chunk is longer than its size says"),
+                Chunked::DataEnd => bail!("a chunk is longer than its size"),
                 Chunked::Trailer { line: 0 } if first == b'\n' => Chunked::Done,
                 Chunked::Trailer { .. } if first == b'\n' => Chunked::Trailer { line: 0 },
                 Chunked::Trailer { line } => Chunked::Trailer { line: line + usize::from(first != b'\r') },
-                Chunked::Done => bail!("bytes behind the end of the response"),
+                Chunked::Done => bail!("bytes after the end of the response"),
             };
         }
         Ok(())

@@ -1,11 +1,11 @@
-//! Exchanges on disk that nobody ever had: a folder of dumps is a recording too.
+//! Writes synthetic exchanges as dumps, which are a valid recording.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Writes the two dumps of an exchange, the how manieth of its folder; returns the bytes written.
+/// Writes the two dumps of the exchange `number`. Returns the number of bytes.
 pub(super) fn write(folder: &Path, number: usize, request: &str, response: &str) -> Result<usize> {
     let mut written = 0;
     for (half, second, body) in [("request", 2 * number, request), ("response", 2 * number + 1, response)] {
@@ -16,7 +16,7 @@ pub(super) fn write(folder: &Path, number: usize, request: &str, response: &str)
         dump.push_str(&body.replace('\\', "\\\\").replace('"', "\\\""));
         dump.push_str("\"}}");
         let path = folder.join(format!("r{number:06}_{half}.json"));
-        fs::write(&path, &dump).with_context(|| format!("could not write `{}`", path.display()))?;
+        fs::write(&path, &dump).with_context(|| format!("cannot write `{}`", path.display()))?;
         written += dump.len();
     }
     Ok(written)

@@ -1,4 +1,4 @@
-//! `cargo xtask bench fork`: what it costs to know what forks and their parents share.
+//! `cargo xtask bench fork`: time to build the request of a fork, and to explain the cache of many exchanges.
 
 use std::env;
 use std::fmt::Write as _;
@@ -16,44 +16,44 @@ use super::target::offshoot_program;
 use super::{dumps, process};
 use crate::command::{cargo, run as run_command};
 
-/// Exchanges of one lane.
+/// Number of exchanges of one lane.
 const LANE: usize = 50;
-/// Bytes of a request's body, before its conversation grows.
+/// Bytes of a request's body without its conversation.
 const BODY: usize = 195_000;
-/// What a turn adds to the history, its frame aside.
+/// Bytes that a turn adds to the history, without its frame.
 const RESULT: usize = 100;
 
-/// What the largest explanation may take.
+/// Maximum time of the largest explanation.
 const SECONDS: f64 = 2.0;
-/// How much more an exchange may take where there are ten times as many.
+/// Maximum growth of the CPU time per exchange for ten times as many exchanges.
 const GROWTH: f64 = 1.25;
 
-/// How much to measure.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct ForkArgs {
-    /// The largest number of exchanges; a tenth and three tenths of it are measured too
+    /// Largest number of exchanges; a tenth and three tenths of it are measured, too
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..))]
     exchanges: u32,
-    /// How often each is measured; the fastest counts, for whatever else runs can only slow it down
+    /// Number of measurements; the fastest counts, because other processes can only slow it down
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-/// One line of the table.
-struct Line {
+/// One row of the table.
+struct GrowthRow {
     exchanges: u32,
     seconds: f64,
     cpu: f64,
 }
 
-impl Line {
-    /// CPU of one exchange, in milliseconds.
-    fn each(&self) -> f64 {
+impl GrowthRow {
+    /// Returns the CPU time of one exchange in milliseconds.
+    fn cpu_ms_per_exchange(&self) -> f64 {
         self.cpu * 1e3 / f64::from(self.exchanges)
     }
 }
 
-/// Writes recordings, explains each, and prints the tables.
+/// Writes recordings, explains their cache use, and prints the tables.
 pub(super) fn run(args: &ForkArgs) -> Result<()> {
     if cfg!(debug_assertions) {
         let (exchanges, rounds) = (args.exchanges.to_string(), args.rounds.to_string());
@@ -63,7 +63,7 @@ pub(super) fn run(args: &ForkArgs) -> Result<()> {
                 .args(["--rounds", &rounds]),
         );
     }
-    print!("{}", built(args.rounds)?);
+    print!("{}", measure_fork_request(args.rounds)?);
     let offshoot = offshoot_program()?;
     println!(
         "| exchanges | size | time | CPU | CPU per exchange | peak memory |\n|---:|---:|---:|---:|---:|---:|"
@@ -76,20 +76,20 @@ pub(super) fn run(args: &ForkArgs) -> Result<()> {
     Ok(())
 }
 
-/// How many messages a parent has, and how long each is: a megabyte in all.
+/// Number and length of the messages of a parent: a megabyte in total.
 const MESSAGES: i64 = 100;
 const MESSAGE: usize = 10_500;
-/// What it may take to build a fork's request, in milliseconds.
-const BUILT: f64 = 1.0;
-/// How many are built for one figure.
+/// Maximum time to build the request of a fork, in milliseconds.
+const MAX_BUILD_MS: f64 = 1.0;
+/// Number of requests for one figure.
 const BUILDS: u32 = 200;
 
-/// Builds the first request of forks of a long conversation, beside copying as many bytes: a ratio that says how often the
+/// Measures the first request of a fork of a long conversation, and a copy of as many bytes. The ratio shows how often the
 /// conversation is copied.
-fn built(rounds: u32) -> Result<String> {
+fn measure_fork_request(rounds: u32) -> Result<String> {
     let mut parent = Parent::new(MESSAGES, MESSAGE);
     let size = parent.fork("Which files have you read so far?").len();
-    ensure!(size > 1_000_000, "a request of {size} bytes is no megabyte");
+    ensure!(size > 1_000_000, "a request of {size} bytes is shorter than a megabyte");
     let original = vec![b'x'; size];
     let (mut fastest, mut copied) = (f64::MAX, f64::MAX);
     for _ in 0..rounds {
@@ -104,19 +104,19 @@ fn built(rounds: u32) -> Result<String> {
         }
         copied = copied.min(begun.elapsed().as_secs_f64() * 1e3 / f64::from(BUILDS));
     }
-    let met = if fastest < BUILT { "met" } else { "**missed**" };
+    let met = if fastest < MAX_BUILD_MS { "met" } else { "**missed**" };
     Ok(format!(
         "| request of a fork | aim | built | a copy of it | |\n|---:|---|---:|---:|---|\n\
-         | {:.2} MB | under {BUILT} ms | {fastest:.3} ms | {copied:.3} ms | {met} |\n\n",
+         | {:.2} MB | under {MAX_BUILD_MS} ms | {fastest:.3} ms | {copied:.3} ms | {met} |\n\n",
         size as f64 / 1e6
     ))
 }
 
-fn measure(offshoot: &Path, exchanges: u32, rounds: u32) -> Result<Line> {
+fn measure(offshoot: &Path, exchanges: u32, rounds: u32) -> Result<GrowthRow> {
     let folder = tempfile::Builder::new()
         .prefix("bench-")
-        .tempdir_in(env::current_exe()?.parent().context("a program lies in a folder")?)
-        .context("could not create a folder to measure in")?;
+        .tempdir_in(env::current_exe()?.parent().context("a program is in a folder")?)
+        .context("cannot create a folder for the measurement")?;
     let bytes = write_dumps(folder.path(), exchanges as usize)?;
     check(offshoot, folder.path(), exchanges)?;
     let mut runs = Vec::new();
@@ -125,38 +125,38 @@ fn measure(offshoot: &Path, exchanges: u32, rounds: u32) -> Result<Line> {
         ensure!(used.status.success(), "`offshoot cache` ended with {}", used.status);
         runs.push(used);
     }
-    let fastest = |time: fn(&process::Used) -> Duration| {
+    let fastest = |time: fn(&process::ResourceUsage) -> Duration| {
         runs.iter().map(time).min().map_or(0.0, |time| time.as_secs_f64())
     };
-    let line = Line { exchanges, seconds: fastest(|used| used.took), cpu: fastest(|used| used.cpu) };
+    let line = GrowthRow { exchanges, seconds: fastest(|used| used.took), cpu: fastest(|used| used.cpu) };
     println!(
         "| {exchanges} | {:.0} MB | {:.2} s | {:.2} s | {:.2} ms | {:.0} MB |",
         bytes as f64 / 1e6,
         line.seconds,
         line.cpu,
-        line.each(),
+        line.cpu_ms_per_exchange(),
         runs.iter().map(|used| used.memory).max().unwrap_or_default() as f64 / 1e6
     );
     Ok(line)
 }
 
-/// A fast answer that is wrong is no answer: nothing is missed, and all but the first of each lane read.
+/// Checks the result: no misses, and all but the first exchange of each lane read the cache.
 fn check(offshoot: &Path, folder: &Path, exchanges: u32) -> Result<()> {
-    let told = Command::new(offshoot).arg("cache").arg(folder).args(["--format", "json"]).output()?;
-    let told = String::from_utf8(told.stdout)?;
+    let output = Command::new(offshoot).arg("cache").arg(folder).args(["--format", "json"]).output()?;
+    let output = String::from_utf8(output.stdout)?;
     let lanes = (exchanges as usize).div_ceil(LANE);
-    let count = |what: &str| told.matches(what).count();
-    ensure!(told.contains(r#""missed":0,"#), "something was missed");
+    let count = |what: &str| output.matches(what).count();
+    ensure!(output.contains(r#""missed":0,"#), "there are cache misses");
     let (cold, hits) = (count(r#""reason":"cold""#), count(r#""reason":null"#));
     let wanted = (lanes, exchanges as usize - lanes);
-    ensure!((cold, hits) == wanted, "{cold} cold and {hits} hits were found, not {wanted:?}");
+    ensure!((cold, hits) == wanted, "found {cold} cold and {hits} hits, expected {wanted:?}");
     Ok(())
 }
 
-fn judge(lines: &[Line]) -> String {
+fn judge(lines: &[GrowthRow]) -> String {
     let mut text = "\n| figure | aim | measured | |\n|---|---|---|---|\n".to_owned();
     let (Some(least), Some(most)) = (lines.first(), lines.last()) else { return text };
-    let growth = most.each() / least.each();
+    let growth = most.cpu_ms_per_exchange() / least.cpu_ms_per_exchange();
     let rows = [
         ("time", format!("under {SECONDS} s"), format!("{:.2} s", most.seconds), most.seconds < SECONDS),
         (
@@ -169,14 +169,14 @@ fn judge(lines: &[Line]) -> String {
     for (figure, aim, measured, is_met) in rows {
         let met = if is_met { "met" } else { "**missed**" };
         writeln!(text, "| {figure}, {} exchanges | {aim} | {measured} | {met} |", most.exchanges)
-            .expect("a string takes all");
+            .expect("a string accepts all text");
     }
     text
 }
 
-/// Lanes that take turns, so that many are open at the same time. Returns the bytes written.
+/// Writes lanes in turn, so that many are open at the same time. Returns the number of bytes.
 fn write_dumps(folder: &Path, exchanges: usize) -> Result<usize> {
-    fs::create_dir_all(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let lanes = exchanges.div_ceil(LANE);
     let mut written = 0;
     for number in 0..exchanges {
@@ -187,7 +187,7 @@ fn write_dumps(folder: &Path, exchanges: usize) -> Result<usize> {
     Ok(written)
 }
 
-/// The request of a turn with its whole history, its last message marked, and the reply.
+/// Returns the request of a turn with its whole history and a cache marker on the last message, and the reply.
 fn exchange(lane: usize, turn: usize) -> (String, String) {
     let mark = r#","cache_control":{"type":"ephemeral"}"#;
     let call = |turn: usize| {
@@ -213,7 +213,7 @@ fn exchange(lane: usize, turn: usize) -> (String, String) {
             call(before),
             result(before, marked)
         )
-        .expect("a string takes everything");
+        .expect("a string accepts all text");
     }
     let rules = format!("Rule of part {lane}: the cutting stands in wet sand until it has roots. ");
     let rules = rules.repeat(BODY / rules.len());

@@ -1,4 +1,6 @@
-//! The load: keep-alive connections that send the same request again and again and look at every answer.
+//! The load generator: persistent connections that send the same request repeatedly and check each response.
+//!
+//! `docs/design/less-code.md` explains why it is not a library or another program.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -16,144 +18,148 @@ use tokio::time::timeout;
 
 use super::body::Body;
 
-/// Nothing we measure takes so long for one call unless it hangs.
+/// Timeout of one call.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The call that all clients make.
-pub(super) struct Call {
+/// The request of all clients.
+pub(super) struct LoadCall {
     pub(super) request: Vec<u8>,
-    /// What every answer must be, to the byte; without it, any answer will do.
+    /// Required bytes of each response body; without it, each body is accepted.
     pub(super) expected: Option<Vec<u8>>,
 }
 
-/// What the clients saw of a target.
-pub(super) struct Load {
-    /// From the first request of the first client to the last byte of the last.
+/// The responses of a target.
+pub(super) struct LoadResult {
+    /// Time from the first request to the last byte.
     pub(super) elapsed: Duration,
-    pub(super) answers: Vec<Answer>,
+    pub(super) responses: Vec<ResponseTiming>,
 }
 
-/// What a client saw of one answer.
+/// Times of one response.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    /// From the first byte of the request to the first of the response's body.
+pub(super) struct ResponseTiming {
+    /// Time from the first byte of the request to the first byte of the response body.
     pub(super) first_byte: Duration,
-    /// From the first byte of the request to the last of the response.
-    pub(super) whole: Duration,
-    /// The body, by its hash.
+    /// Time from the first byte of the request to the last byte of the response.
+    pub(super) total: Duration,
+    /// Hash of the body.
     pub(super) body: u64,
 }
 
-impl Load {
-    /// The bodies that came, by their hashes.
+impl LoadResult {
+    /// Returns the hashes of the different bodies.
     pub(super) fn bodies(&self) -> BTreeSet<u64> {
-        self.answers.iter().map(|answer| answer.body).collect()
+        self.responses.iter().map(|response| response.body).collect()
     }
 
-    /// A time of every answer, in milliseconds.
-    pub(super) fn milliseconds(&self, time: impl Fn(&Answer) -> Duration) -> Vec<f64> {
-        self.answers.iter().map(|answer| time(answer).as_secs_f64() * 1e3).collect()
+    /// Returns a time of each response in milliseconds.
+    pub(super) fn milliseconds(&self, time: impl Fn(&ResponseTiming) -> Duration) -> Vec<f64> {
+        self.responses.iter().map(|response| time(response).as_secs_f64() * 1e3).collect()
     }
 }
 
-/// Makes `call` so many times to `address` over so many connections.
+/// Sends `call` to `address`, `requests` times over `connections` connections.
 ///
-/// Each connection is opened and used once before the clock starts; `started` is called just then.
+/// Each connection is opened and used once before the measurement starts. Then `on_start` is called.
 pub(super) async fn run(
     address: SocketAddr,
-    call: Call,
+    call: LoadCall,
     connections: usize,
     requests: u32,
-    started: impl FnOnce(),
-) -> Result<Load> {
-    let task = Arc::new(Task { call, left: AtomicI64::new(i64::from(requests)) });
+    on_start: impl FnOnce(),
+) -> Result<LoadResult> {
+    let task = Arc::new(LoadTask { call, left: AtomicI64::new(i64::from(requests)) });
     let mut warm = Vec::new();
     for _ in 0..connections {
-        let mut client = Client::connect(address).await?;
+        let mut client = LoadClient::connect(address).await?;
         client.call(&task.call).await?;
         warm.push(client);
     }
-    started();
+    on_start();
     let start = Instant::now();
-    let mut clients: JoinSet<_> = warm.into_iter().map(|client| client.work_off(Arc::clone(&task))).collect();
-    let mut answers = Vec::new();
+    let mut clients: JoinSet<_> = warm.into_iter().map(|client| client.send_all(Arc::clone(&task))).collect();
+    let mut responses = Vec::new();
     while let Some(client) = clients.join_next().await {
-        answers.extend(client.context("a client was lost")??);
+        responses.extend(client.context("a client panicked")??);
     }
-    Ok(Load { elapsed: start.elapsed(), answers })
+    Ok(LoadResult { elapsed: start.elapsed(), responses })
 }
 
-/// For every read that brought some of a body: when it came, and how much of the body had come by then.
+/// For each read of a body: its time, and the number of body bytes so far.
 pub(super) type Reads = Vec<(Duration, usize)>;
 
-/// Makes one call over a connection of its own.
-pub(super) async fn once(address: SocketAddr, call: &Call) -> Result<Reads> {
-    let mut client = Client::connect(address).await?;
+/// Sends one request over a connection of its own.
+pub(super) async fn once(address: SocketAddr, call: &LoadCall) -> Result<Reads> {
+    let mut client = LoadClient::connect(address).await?;
     let mut reads = Vec::new();
     client.call_watched(call, |time, seen| reads.push((time, seen))).await?;
     Ok(reads)
 }
 
-/// The call, and how often it is still to be made.
-struct Task {
-    call: Call,
+/// The request, and the number of remaining ones.
+struct LoadTask {
+    call: LoadCall,
     left: AtomicI64,
 }
 
-struct Client {
+struct LoadClient {
     connection: TcpStream,
     buffer: Vec<u8>,
 }
 
-impl Client {
-    async fn connect(address: SocketAddr) -> Result<Client> {
+impl LoadClient {
+    async fn connect(address: SocketAddr) -> Result<LoadClient> {
         let connection =
-            TcpStream::connect(address).await.with_context(|| format!("could not connect to {address}"))?;
+            TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
         connection.set_nodelay(true)?;
-        Ok(Client { connection, buffer: vec![0; 64 * 1024] })
+        Ok(LoadClient { connection, buffer: vec![0; 64 * 1024] })
     }
 
-    /// Makes calls until none is left.
-    async fn work_off(mut self, task: Arc<Task>) -> Result<Vec<Answer>> {
-        let mut answers = Vec::new();
+    /// Sends requests until none remains.
+    async fn send_all(mut self, task: Arc<LoadTask>) -> Result<Vec<ResponseTiming>> {
+        let mut responses = Vec::new();
         while task.left.fetch_sub(1, Ordering::Relaxed) > 0 {
-            answers.push(self.call(&task.call).await?);
+            responses.push(self.call(&task.call).await?);
         }
-        Ok(answers)
+        Ok(responses)
     }
 
-    async fn call(&mut self, call: &Call) -> Result<Answer> {
+    async fn call(&mut self, call: &LoadCall) -> Result<ResponseTiming> {
         self.call_watched(call, |_, _| {}).await
     }
 
-    async fn call_watched(&mut self, call: &Call, watch: impl FnMut(Duration, usize)) -> Result<Answer> {
+    async fn call_watched(
+        &mut self,
+        call: &LoadCall,
+        watch: impl FnMut(Duration, usize),
+    ) -> Result<ResponseTiming> {
         timeout(PATIENCE, self.call_without_limit(call, watch))
             .await
-            .with_context(|| format!("no whole response within {} s", PATIENCE.as_secs()))?
+            .with_context(|| format!("no complete response within {} s", PATIENCE.as_secs()))?
     }
 
-    /// Makes one call; the body must be the expected one, to the byte.
+    /// Sends one request, and checks that the body is the expected one.
     async fn call_without_limit(
         &mut self,
-        call: &Call,
+        call: &LoadCall,
         mut watch: impl FnMut(Duration, usize),
-    ) -> Result<Answer> {
+    ) -> Result<ResponseTiming> {
         let start = Instant::now();
-        self.connection.write_all(&call.request).await.context("could not send a request")?;
+        self.connection.write_all(&call.request).await.context("cannot send a request")?;
         let (mut first_byte, mut seen, mut hasher) = (None, 0, DefaultHasher::new());
         let (mut body, mut arrived) = self.read_head().await?;
         while !body.is_done() {
             if arrived.is_empty() {
-                let read =
-                    self.connection.read(&mut self.buffer).await.context("could not read a response")?;
+                let read = self.connection.read(&mut self.buffer).await.context("cannot read a response")?;
                 ensure!(read > 0, "the response ended after {seen} bytes of its body");
                 arrived = 0..read;
             }
             first_byte.get_or_insert_with(|| start.elapsed());
             let before = seen;
             body.push(&self.buffer[arrived], |data| {
-                let fits = call.expected.as_ref().is_none_or(|expected| expected[seen..].starts_with(data));
-                ensure!(fits, "the response differs near byte {seen}");
+                let is_expected =
+                    call.expected.as_ref().is_none_or(|expected| expected[seen..].starts_with(data));
+                ensure!(is_expected, "the response differs near byte {seen}");
                 hasher.write(data);
                 seen += data.len();
                 Ok(())
@@ -163,25 +169,25 @@ impl Client {
             }
             arrived = 0..0;
         }
-        let whole = call.expected.as_ref().map_or(seen, Vec::len);
-        ensure!(seen == whole, "the response holds {seen} of {whole} bytes");
-        let first_byte = first_byte.context("a response without a body")?;
-        Ok(Answer { first_byte, whole: start.elapsed(), body: hasher.finish() })
+        let length = call.expected.as_ref().map_or(seen, Vec::len);
+        ensure!(seen == length, "the response has {seen} of {length} bytes");
+        let first_byte = first_byte.context("the response has no body")?;
+        Ok(ResponseTiming { first_byte, total: start.elapsed(), body: hasher.finish() })
     }
 
-    /// Reads a response's head; what was read of the body lies in the returned range of the buffer.
+    /// Reads the head of a response. Returns the range of the buffer that has the first bytes of the body.
     async fn read_head(&mut self) -> Result<(Body, Range<usize>)> {
         let mut read = 0;
         let end = loop {
             let now =
-                self.connection.read(&mut self.buffer[read..]).await.context("could not read a response")?;
-            ensure!(now > 0, "the connection was closed before a response came");
+                self.connection.read(&mut self.buffer[read..]).await.context("cannot read a response")?;
+            ensure!(now > 0, "the connection closed before the response");
             read += now;
             if let Some(at) = self.buffer[..read].windows(4).position(|window| window == b"\r\n\r\n") {
                 break at + 4;
             }
         };
         let head = String::from_utf8_lossy(&self.buffer[..end]).to_ascii_lowercase();
-        Ok((Body::behind(&head)?, end..read))
+        Ok((Body::after_head(&head)?, end..read))
     }
 }

@@ -1,8 +1,7 @@
-//! `cargo xtask bench`: us and our peers, measured side by side.
+//! `cargo xtask bench`: measures offshoot and comparable programs.
 //!
-//! Figures from one machine mean little on the next, and little on the same machine an hour later. So all
-//! targets are measured in turn, round after round, and what we read are the ratios. `docs/reference/performance.md`
-//! says what is measured and how.
+//! Absolute figures depend on the machine and its load. So all targets are measured in turn, round after round, and the ratios
+//! count. `docs/reference/performance.md` describes the measurements.
 
 mod agent;
 mod agents;
@@ -28,40 +27,40 @@ use clap::{Args, Subcommand};
 
 pub(crate) use upstream::{UpstreamArgs, serve as serve_upstream};
 
-/// What can be measured.
+/// A benchmark.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// Our kernel, Claude Code and OpenCode on the same twenty reads; and the journal against SQLite alone
+    /// Measure our kernel, Claude Code and OpenCode with twenty reads; and the journal against plain SQLite
     Agent(agent::AgentArgs),
-    /// A growing number of background sub-agents under one parent: time and memory
+    /// Measure time and memory of a growing number of background sub-agents under one parent
     Agents(agents::AgentsArgs),
-    /// `offshoot cache` on a growing number of exchanges: time and memory
+    /// Measure time and memory of `offshoot cache` with a growing number of exchanges
     Fork(fork::ForkArgs),
-    /// Direct, nginx, `offshoot proxy` and mitmproxy: throughput, first byte, CPU, memory
+    /// Measure throughput, first byte, CPU and memory of nginx, `offshoot proxy` and mitmproxy
     Proxy(ProxyArgs),
-    /// `offshoot normalize` on a growing number of exchanges: time and memory
+    /// Measure time and memory of `offshoot normalize` with a growing number of exchanges
     Normalize(normalize::NormalizeArgs),
-    /// nginx with a static file, `offshoot replay` and aimock: CPU, time, memory, and how even the answers are
+    /// Measure CPU, time, memory and equality of responses of nginx, `offshoot replay` and aimock
     Replay(replay::ReplayArgs),
-    /// `true` and `offshoot --version`, one after the other; and the size of the program
+    /// Measure the start of `offshoot --version` and of `true`, and the size of the program
     Start(start::StartArgs),
-    /// `offshoot verify` on a growing number of exchanges: time and memory
+    /// Measure time and memory of `offshoot verify` with a growing number of exchanges
     Verify(verify::VerifyArgs),
 }
 
-/// How much to measure.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct ProxyArgs {
-    /// How often each target is measured at each number of connections
+    /// Number of measurements of each target for each number of connections
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Requests in one measurement
+    /// Number of requests in one measurement
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
 }
 
 impl Bench {
-    /// Measures, and prints the result as Markdown.
+    /// Runs the benchmark, and prints the result as Markdown.
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Bench::Agent(args) => agent::run(&args),
@@ -76,9 +75,9 @@ impl Bench {
     }
 }
 
-/// Runs the client or the upstream, on as many threads as there are cores.
+/// Runs the client or the upstream on a thread per core.
 ///
-/// On a single thread each they would be the bottleneck of the direct way, and every target would look good.
+/// With a single thread they would be the bottleneck, and all targets would look good.
 fn on_runtime<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Runtime::new().context("could not start a runtime")?.block_on(work)
+    tokio::runtime::Runtime::new().context("cannot start a runtime")?.block_on(work)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench normalize`: how time and memory grow with the number of exchanges.
+//! `cargo xtask bench normalize`: growth of time and memory with the number of exchanges.
 
 use std::env;
 use std::fmt::Write as _;
@@ -12,20 +12,20 @@ use clap::Args;
 use super::{dumps, process};
 use crate::command::{cargo, run as run_command};
 
-/// Exchanges of one lane.
+/// Number of exchanges of one lane.
 const LANE: usize = 100;
-/// Bytes of one request's body.
+/// Bytes of the body of one request.
 const BODY: usize = 100_000;
 
-/// How much to measure.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct NormalizeArgs {
-    /// The largest number of exchanges; a quarter and a half of it are measured too
+    /// Largest number of exchanges; a quarter and a half of it are measured, too
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(400..))]
     exchanges: u32,
 }
 
-/// Writes folders of dumps, normalizes each, and prints the table.
+/// Writes folders of dumps, normalizes them, and prints the table.
 pub(super) fn run(args: &NormalizeArgs) -> Result<()> {
     let count = args.exchanges;
     if cfg!(debug_assertions) {
@@ -41,8 +41,8 @@ pub(super) fn run(args: &NormalizeArgs) -> Result<()> {
     for exchanges in [count / 4, count / 2, count] {
         let folder = tempfile::Builder::new()
             .prefix("bench-")
-            .tempdir_in(here.parent().context("a program lies in a folder")?)
-            .context("could not create a folder to measure in")?;
+            .tempdir_in(here.parent().context("a program is in a folder")?)
+            .context("cannot create a folder for the measurement")?;
         let bytes = write_dumps(folder.path(), exchanges as usize)?;
         let used = process::run(Command::new(&offshoot).arg("normalize").arg(folder.path()))?;
         ensure!(used.status.success(), "`offshoot normalize` ended with {}", used.status);
@@ -58,21 +58,21 @@ pub(super) fn run(args: &NormalizeArgs) -> Result<()> {
     Ok(())
 }
 
-/// A fast answer that is wrong is no answer.
+/// Checks the number of lanes.
 fn check_lanes(folder: &Path, exchanges: usize) -> Result<()> {
     let manifest = fs::read_to_string(folder.join("normalized/manifest.json"))?;
     let lanes = manifest.matches("\"kind\":").count();
     let wanted = exchanges.div_ceil(LANE);
-    ensure!(lanes == wanted, "{lanes} lanes were found, not {wanted}");
+    ensure!(lanes == wanted, "found {lanes} lanes, expected {wanted}");
     Ok(())
 }
 
-/// A main lane whose every turn starts an agent, and these agents' own turns. Returns the bytes written.
+/// Writes a main lane that starts agents, and the turns of these agents. Returns the number of bytes.
 fn write_dumps(folder: &Path, exchanges: usize) -> Result<usize> {
     let mut written = 0;
     let lanes = exchanges.div_ceil(LANE);
     for number in 0..exchanges {
-        // The lanes take turns, main first, so that many are open at the same time.
+        // The lanes alternate, main first, so that many are open at the same time.
         let (lane, turn) = (number % lanes, number / lanes);
         let (request, response) = if lane == 0 { main_turn(turn, lanes) } else { agent_turn(lane, turn) };
         written += dumps::write(folder, number, &request, &response)?;
@@ -107,7 +107,7 @@ fn prompt(lane: usize) -> String {
     format!("Look into part {lane} of the work.")
 }
 
-/// The request of a turn with its whole history, filled up to its size, and the reply.
+/// Returns the request of a turn with its whole history, filled up to its size, and the reply.
 fn conversation(system: &str, prompt: &str, turn: usize, call: &dyn Fn(usize) -> String) -> (String, String) {
     let mut messages = format!(r#"{{"role":"user","content":"{prompt}"}}"#);
     for before in 0..turn {
@@ -123,7 +123,7 @@ fn conversation(system: &str, prompt: &str, turn: usize, call: &dyn Fn(usize) ->
             r#",{{"role":"assistant","content":[{calls}]}},{{"role":"user","content":[{}]}}"#,
             results.join(",")
         )
-        .expect("a string takes everything");
+        .expect("a string accepts all text");
     }
     let filler = "one more word of the rules ".repeat(BODY.saturating_sub(messages.len()) / 27);
     let request = format!(

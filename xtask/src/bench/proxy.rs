@@ -1,4 +1,4 @@
-//! `cargo xtask bench proxy`: each target in turn, round after round.
+//! `cargo xtask bench proxy`: measures each target in turn, round after round.
 
 use std::env;
 use std::fs;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::ProxyArgs;
-use super::load::{self, Call};
-use super::process::Tree;
-use super::server::{Server, Signal};
+use super::load::{self, LoadCall};
+use super::process::ProcessTree;
+use super::server::{Server, StopSignal};
 use super::table::{self, Memory, Row, Sample, quantile};
 use super::target::{Kind, RECORDING, Target};
 use super::traffic::Traffic;
@@ -20,26 +20,26 @@ use crate::command::{cargo, run as run_command};
 
 const CONNECTIONS: [usize; 2] = [1, 32];
 
-/// How long a target may work on after its last response before we say that it does not come to rest.
+/// Maximum time of a target to become idle after its last response.
 pub(super) const SETTLE: Duration = Duration::from_secs(30);
 
-/// Measures all targets that this machine has, and prints the tables.
+/// Measures all installed targets, and prints the tables.
 pub(super) fn run(args: &ProxyArgs) -> Result<()> {
     if cfg!(debug_assertions) {
         return run_optimized(args);
     }
     let here = env::current_exe()?;
-    // Beside the program, not in the system's temporary folder: that may be memory, and a recorder's disk is not.
+    // Not in the system's temporary folder, which may be in memory.
     let folder = tempfile::Builder::new()
         .prefix("bench-")
-        .tempdir_in(here.parent().context("a program lies in a folder")?)
-        .context("could not create a folder to measure in")?;
+        .tempdir_in(here.parent().context("a program is in a folder")?)
+        .context("cannot create a folder for the measurement")?;
     let mut upstream = Server::start(
         Command::new(&here).arg("bench-upstream"),
         &folder.path().join("upstream.log"),
-        Signal::Terminate,
+        StopSignal::Terminate,
     )?;
-    let upstream_address = upstream.wait_until(|said| said.lines().next()?.parse().ok())?;
+    let upstream_address = upstream.wait_until(|log| log.lines().next()?.parse().ok())?;
 
     let mut targets = Vec::new();
     for kind in Kind::ALL {
@@ -60,7 +60,7 @@ pub(super) fn run(args: &ProxyArgs) -> Result<()> {
     targets.into_iter().try_for_each(|target| finish(target, folder.path(), calls))
 }
 
-/// Does the same again from a release build: a client compiled for debugging would measure itself.
+/// Runs the benchmark in a release build, because a debug build of the client would be the bottleneck.
 fn run_optimized(args: &ProxyArgs) -> Result<()> {
     let (rounds, requests) = (args.rounds.to_string(), args.requests.to_string());
     run_command(
@@ -70,7 +70,7 @@ fn run_optimized(args: &ProxyArgs) -> Result<()> {
     )
 }
 
-/// Everything that was measured.
+/// The results of all targets.
 struct Results {
     /// For each number of connections, a row for each target.
     tables: [Vec<Row>; CONNECTIONS.len()],
@@ -92,7 +92,7 @@ fn measure_all(args: &ProxyArgs, targets: &[Target]) -> Result<Results> {
                 let at = (turn + round) % targets.len();
                 let name = targets[at].kind.name();
                 let sample = measure(&targets[at], connections, args.requests)
-                    .with_context(|| format!("could not measure {name}"))?;
+                    .with_context(|| format!("cannot measure {name}"))?;
                 let (number, speed) = (round + 1, sample.requests_per_second);
                 eprintln!("round {number}, connections: {connections}, {name}: {speed:.0} requests/s");
                 rows[at].samples.push(sample);
@@ -109,21 +109,21 @@ fn measure_all(args: &ProxyArgs, targets: &[Target]) -> Result<Results> {
     Ok(Results { tables, memory: memory.collect() })
 }
 
-/// One measurement: so many requests, and what the target used from the first until it was at rest again.
+/// Measures a number of requests, and the CPU time of the target until it is idle again.
 fn measure(target: &Target, connections: usize, requests: u32) -> Result<Sample> {
     let tree = target.server.as_ref().map(Server::tree);
     let mut before = None;
-    let started = || before = tree.map(Tree::cpu);
+    let on_start = || before = tree.map(ProcessTree::cpu);
     let traffic = Traffic::PROXY;
     let expected = Some(traffic.events().concat().into_bytes());
-    let call = Call { request: traffic.request(target.address), expected };
-    let load = super::on_runtime(load::run(target.address, call, connections, requests, started))?;
-    // Work that a target puts off is still its own, and must not slow the next one down.
+    let call = LoadCall { request: traffic.request(target.address), expected };
+    let load = super::on_runtime(load::run(target.address, call, connections, requests, on_start))?;
+    // Deferred work counts for the target, and must not slow the next target down.
     if tree.is_some_and(|tree| !tree.settle(SETTLE)) {
         eprintln!("{} was still busy {} s after its last response", target.kind.name(), SETTLE.as_secs());
     }
     let used = tree.zip(before).map(|(tree, before)| tree.cpu() - before);
-    let first_bytes = load.milliseconds(|answer| answer.first_byte);
+    let first_bytes = load.milliseconds(|response| response.first_byte);
     let first_byte = |share| quantile(first_bytes.clone(), share).context("nothing was measured");
     Ok(Sample {
         requests_per_second: f64::from(requests) / load.elapsed.as_secs_f64(),
@@ -133,7 +133,7 @@ fn measure(target: &Target, connections: usize, requests: u32) -> Result<Sample>
     })
 }
 
-/// Description and peak memory, in megabytes, of each target that has processes.
+/// Returns description and peak memory in megabytes of each target with processes.
 fn peak_memory(targets: &[Target]) -> Vec<(String, f64)> {
     let megabytes = |server: &Server| server.tree().peak_memory() as f64 / 1e6;
     targets
@@ -142,25 +142,25 @@ fn peak_memory(targets: &[Target]) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Stops a target. Our own must have kept every one of its `calls`, or the figures are of another program.
+/// Stops a target. Checks that `offshoot proxy` recorded all of its `calls`.
 fn finish(target: Target, folder: &Path, calls: usize) -> Result<()> {
     let Some(server) = target.server else { return Ok(()) };
     let name = target.kind.name();
     let start = Instant::now();
-    let (status, said) = server.stop().with_context(|| format!("could not stop {name}"))?;
+    let (status, log) = server.stop().with_context(|| format!("cannot stop {name}"))?;
     if target.kind != Kind::Offshoot {
         return Ok(());
     }
     if !status.success() {
-        bail!("{name} ended with {status}: its figures do not count\n{said}");
+        bail!("{name} ended with {status}, so its figures are invalid\n{log}");
     }
     let dumps = folder.join(name).join(RECORDING).join("provider_dumps");
     let kept = fs::read_dir(&dumps)
-        .with_context(|| format!("could not read `{}`", dumps.display()))?
+        .with_context(|| format!("cannot read `{}`", dumps.display()))?
         .filter_map(Result::ok)
         .filter(|entry| entry.file_name().to_string_lossy().ends_with("_response.json"))
         .count();
-    ensure!(kept == calls, "{name} kept {kept} of {calls} exchanges: its figures do not count");
-    println!("\nAll {calls} exchanges were kept; sealing them took {:.1} s.", start.elapsed().as_secs_f64());
+    ensure!(kept == calls, "{name} recorded {kept} of {calls} exchanges, so its figures are invalid");
+    println!("\nAll {calls} exchanges were recorded; sealing took {:.1} s.", start.elapsed().as_secs_f64());
     Ok(())
 }

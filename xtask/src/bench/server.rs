@@ -1,4 +1,4 @@
-//! A server that runs while we measure, and is gone when we have.
+//! A server process for the duration of a measurement.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,51 +9,51 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::process::Tree;
+use super::process::ProcessTree;
 
-/// Python needs seconds to start; a recording with thousands of exchanges may need many to be sealed.
+/// Timeout of start and stop. Python needs seconds to start, and sealing thousands of exchanges takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server. Dropping it stops it.
 pub(super) struct Server {
     child: Child,
-    stopped_by: Signal,
+    stopped_by: StopSignal,
     log: PathBuf,
 }
 
-/// How a server is asked to stop.
+/// StopSignal that stops a server.
 #[derive(Clone, Copy)]
-pub(super) enum Signal {
+pub(super) enum StopSignal {
     Interrupt,
     Terminate,
 }
 
 impl Server {
-    /// Starts `command`, which writes what it has to say to `log`.
-    pub(super) fn start(command: &mut Command, log: &Path, stopped_by: Signal) -> Result<Server> {
-        let file = File::create(log).with_context(|| format!("could not create `{}`", log.display()))?;
+    /// Starts `command` with its output in `log`.
+    pub(super) fn start(command: &mut Command, log: &Path, stopped_by: StopSignal) -> Result<Server> {
+        let file = File::create(log).with_context(|| format!("cannot create `{}`", log.display()))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
             .spawn()
-            .with_context(|| format!("could not start `{}`", command.get_program().to_string_lossy()))?;
+            .with_context(|| format!("cannot start `{}`", command.get_program().to_string_lossy()))?;
         Ok(Server { child, stopped_by, log: log.to_owned() })
     }
 
-    /// Waits until `ready` has an answer, as long as the server lives.
+    /// Waits until `ready` returns a value for the log.
     pub(super) fn wait_until<T>(&mut self, mut ready: impl FnMut(&str) -> Option<T>) -> Result<T> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let said = fs::read_to_string(&self.log).unwrap_or_default();
-            if let Some(answer) = ready(&said) {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            if let Some(answer) = ready(&log) {
                 return Ok(answer);
             }
             if let Some(status) = self.child.try_wait()? {
-                bail!("it ended with {status} before it was ready\n{said}");
+                bail!("it ended with {status} before it was ready\n{log}");
             }
             if Instant::now() > deadline {
-                bail!("it was not ready after {} s\n{said}", PATIENCE.as_secs());
+                bail!("it was not ready after {} s\n{log}", PATIENCE.as_secs());
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -64,12 +64,12 @@ impl Server {
         self.wait_until(|_| TcpStream::connect(address).ok()).map(drop)
     }
 
-    /// The processes to be measured.
-    pub(super) fn tree(&self) -> Tree {
-        Tree::of(self.child.id())
+    /// Returns the processes to measure.
+    pub(super) fn tree(&self) -> ProcessTree {
+        ProcessTree::new(self.child.id())
     }
 
-    /// Asks the server to stop and waits until it has; returns how it ended and what it said.
+    /// Stops the server. Returns its exit status and its output.
     pub(super) fn stop(mut self) -> Result<(ExitStatus, String)> {
         let status = self.end()?;
         Ok((status, fs::read_to_string(&self.log).unwrap_or_default()))
@@ -80,8 +80,8 @@ impl Server {
             return Ok(status);
         }
         let signal = match self.stopped_by {
-            Signal::Interrupt => "-INT",
-            Signal::Terminate => "-TERM",
+            StopSignal::Interrupt => "-INT",
+            StopSignal::Terminate => "-TERM",
         };
         Command::new("kill").args([signal, &self.child.id().to_string()]).status()?;
         let deadline = Instant::now() + PATIENCE;
@@ -100,13 +100,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("could not stop process {}: {error:#}", self.child.id());
+            eprintln!("cannot stop process {}: {error:#}", self.child.id());
         }
     }
 }
 
-/// An address on loopback that nobody listens on.
+/// Returns a free address on loopback.
 pub(super) fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("could not listen on loopback")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
     Ok(listener.local_addr()?)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench start`: how long it takes until our program does something, and how large it is.
+//! `cargo xtask bench start`: start time and size of our program.
 
 use std::fs;
 use std::path::Path;
@@ -11,15 +11,15 @@ use clap::Args;
 use super::target::offshoot_program;
 use crate::command::{cargo, run as run_command};
 
-/// How much longer than `true` it may take, in milliseconds.
-const LATER: f64 = 10.0;
-/// How large it may be, in millions of bytes.
-const SIZE: f64 = 30.0;
+/// Maximum additional time compared with `true`, in milliseconds.
+const MAX_LATER_MS: f64 = 10.0;
+/// Maximum size in millions of bytes.
+const MAX_SIZE_MB: f64 = 30.0;
 
-/// How much to measure.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct StartArgs {
-    /// How often each is started
+    /// Number of starts of each program
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
@@ -34,9 +34,9 @@ pub(super) fn run(args: &StartArgs) -> Result<()> {
         );
     }
     let offshoot = offshoot_program()?;
-    let size = fs::metadata(&offshoot).context("there is no program")?.len();
+    let size = fs::metadata(&offshoot).context("cannot read the program")?.len();
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
-    // The first start of each brings it from the disk.
+    // The first start of each reads it from the disk.
     for round in 0..=args.rounds {
         let (nothing, version) = (start(Path::new("true"), &[])?, start(&offshoot, &["--version"])?);
         if round > 0 {
@@ -48,17 +48,17 @@ pub(super) fn run(args: &StartArgs) -> Result<()> {
     Ok(())
 }
 
-/// How long a program takes from being asked for until it has ended.
+/// Measures the time of a program from its start to its end.
 fn start(program: &Path, arguments: &[&str]) -> Result<Duration> {
     let begun = Instant::now();
     let status = Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).status();
-    let status = status.with_context(|| format!("could not start `{}`", program.display()))?;
+    let status = status.with_context(|| format!("cannot start `{}`", program.display()))?;
     let took = begun.elapsed();
     ensure!(status.success(), "`{}` ended with {status}", program.display());
     Ok(took)
 }
 
-/// In milliseconds.
+/// Returns the median in milliseconds.
 fn median(times: &mut [Duration]) -> f64 {
     times.sort_unstable();
     times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e3)
@@ -70,9 +70,9 @@ fn table(theirs: f64, ours: f64, size: u64) -> String {
     format!(
         "| `true` | `offshoot --version` | later | aim | | size, stripped | aim | |\n\
          |---:|---:|---:|---|---|---:|---|---|\n\
-         | {theirs:.2} ms | {ours:.2} ms | {later:.2} ms | under {LATER} ms | {} | {size:.1} MB | under {SIZE} MB | {} |\n",
-        met(later < LATER),
-        met(size < SIZE),
+         | {theirs:.2} ms | {ours:.2} ms | {later:.2} ms | under {MAX_LATER_MS} ms | {} | {size:.1} MB | under {MAX_SIZE_MB} MB | {} |\n",
+        met(later < MAX_LATER_MS),
+        met(size < MAX_SIZE_MB),
     )
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_slow_or_too_large_is_said() {
+    fn missed_aims_are_marked() {
         let ms = Duration::from_millis;
         assert_eq!(median(&mut [ms(30), ms(1), ms(2)]), 2.0);
         let good = table(1.0, 3.5, 20_000_000);

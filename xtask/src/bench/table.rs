@@ -1,4 +1,4 @@
-//! What was measured, as Markdown.
+//! Formats the results of the proxy benchmark as Markdown.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ pub(super) struct Sample {
     pub(super) requests_per_second: f64,
     pub(super) first_byte_median_ms: f64,
     pub(super) first_byte_p99_ms: f64,
-    /// Of the target's processes; nobody works between client and upstream when the way is direct.
+    /// CPU time of the target's processes; `None` without a target between client and upstream.
     pub(super) cpu_ms_per_request: Option<f64>,
 }
 
@@ -21,16 +21,16 @@ pub(super) struct Row {
     pub(super) samples: Vec<Sample>,
 }
 
-/// How much memory one target ever held, in megabytes.
+/// Peak memory of one target in megabytes.
 pub(super) struct Memory {
     pub(super) description: String,
     pub(super) after_first_round: f64,
     pub(super) after_last_round: f64,
 }
 
-/// The measurements at one number of connections: medians over the rounds.
+/// Formats the medians over the rounds for one number of connections.
 ///
-/// A ratio is the median of each round's own ratio: what slowed a whole round down slowed both sides.
+/// A ratio is the median of the ratios of each round, because load on the machine slows both sides of a round.
 pub(super) fn render(connections: usize, rows: &[Row]) -> String {
     let mut text = format!(
         "### {connections} connection{}\n\n\
@@ -57,12 +57,12 @@ pub(super) fn render(connections: usize, rows: &[Row]) -> String {
             cell(row.median(|sample| sample.cpu_ms_per_request), 2),
             cell(cpu, 2),
         )
-        .expect("a string takes all");
+        .expect("a string accepts all text");
     }
     text
 }
 
-/// Peak memory of each target, early and late: what grows with the traffic shows here.
+/// Formats the peak memory of each target after the first and the last round, which shows growth.
 pub(super) fn render_memory(rows: &[Memory]) -> String {
     let mut text =
         "### Peak memory\n\n| target | MB after the first round | MB after the last |\n|---|---|---|\n"
@@ -73,7 +73,7 @@ pub(super) fn render_memory(rows: &[Memory]) -> String {
             "| {} | {:.1} | {:.1} |",
             row.description, row.after_first_round, row.after_last_round
         )
-        .expect("a string takes all");
+        .expect("a string accepts all text");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! What is measured: nothing in between, nginx, ourselves, mitmproxy.
+//! Targets of the proxy benchmark: direct, nginx, `offshoot proxy`, mitmproxy.
 
 use std::env;
 use std::fs;
@@ -8,20 +8,20 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::server::{Server, Signal, free_address};
+use super::server::{Server, StopSignal, free_address};
 use crate::command::{cargo, find, output, run};
 use crate::debian::{self, Program};
 
 /// One way to the upstream.
 pub(super) struct Target {
     pub(super) kind: Kind,
-    /// What exactly was measured: the version, and what it did besides passing bytes on.
+    /// Version and configuration.
     pub(super) description: String,
     pub(super) address: SocketAddr,
     pub(super) server: Option<Server>,
 }
 
-/// The kinds of targets, in the order of the table.
+/// Kinds of targets in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Direct,
@@ -42,9 +42,9 @@ impl Kind {
         }
     }
 
-    /// Makes the target ready, in front of `upstream`, with all it writes in `folder`.
+    /// Starts the target for `upstream`, with its files in `folder`.
     pub(super) fn start(self, upstream: SocketAddr, folder: &Path) -> Result<Target> {
-        fs::create_dir(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+        fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         match self {
             Kind::Direct => {
                 Ok(Target { kind: self, description: "direct".to_owned(), address: upstream, server: None })
@@ -66,7 +66,7 @@ impl Target {
 fn nginx(upstream: SocketAddr, folder: &Path) -> Result<Target> {
     let upstreams =
         format!("upstream provider {{ server {upstream}; keepalive 64; keepalive_requests 1000000000; }}");
-    // Both bodies pass through unbuffered over connections that stay open.
+    // No buffering, and persistent connections.
     let location = "proxy_pass http://provider;
       proxy_http_version 1.1;
       proxy_set_header Connection \"\";
@@ -76,20 +76,20 @@ fn nginx(upstream: SocketAddr, folder: &Path) -> Result<Target> {
     Target::start(Kind::Nginx, format!("nginx {version}, proxying only"), address, server)
 }
 
-/// Starts nginx at its leanest, with one worker and no log; returns its version and its address too.
+/// Starts nginx with one worker and no log. Returns its version and address.
 pub(super) fn start_nginx(folder: &Path, http: &str, location: &str) -> Result<(String, SocketAddr, Server)> {
     debian::provide(&[Program { name: "nginx", package: "nginx" }])?;
-    let program = find("nginx").context("`nginx` was installed but is not to be found")?;
-    let version = Command::new(&program).arg("-v").output().context("could not start `nginx`")?;
+    let program = find("nginx").context("cannot find the installed `nginx`")?;
+    let version = Command::new(&program).arg("-v").output().context("cannot start `nginx`")?;
     let version = String::from_utf8_lossy(&version.stderr).trim().replace("nginx version: nginx/", "");
     let address = free_address()?;
     let config = folder.join("nginx.conf");
     fs::write(&config, nginx_config(address, http, location))
-        .context("could not write the configuration of nginx")?;
+        .context("cannot write the configuration of nginx")?;
     let server = Server::start(
         Command::new(program).arg("-p").arg(folder).arg("-c").arg(&config).args(["-e", "stderr"]),
         &folder.join("log"),
-        Signal::Terminate,
+        StopSignal::Terminate,
     )?;
     Ok((version, address, server))
 }
@@ -117,10 +117,10 @@ http {{
     )
 }
 
-/// The folder, inside the target's, that `offshoot proxy` records into.
+/// Name of the folder of the recording in the folder of the target.
 pub(super) const RECORDING: &str = "recording";
 
-/// Our own program, as users have it.
+/// Builds our program in release mode, and returns its path.
 pub(super) fn offshoot_program() -> Result<PathBuf> {
     run(&mut cargo(["build", "--release", "--quiet", "--package", "cli"]))?;
     let program = env::current_exe()?.with_file_name("offshoot");
@@ -144,7 +144,7 @@ fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<Target> {
             .arg(folder.join(RECORDING))
             .env("OFFSHOOT_DATA_DIR", folder.join("data")),
         &folder.join("log"),
-        Signal::Interrupt,
+        StopSignal::Interrupt,
     )?;
     Target::start(Kind::Offshoot, "offshoot proxy, redacting and recording".to_owned(), address, server)
 }
@@ -153,8 +153,8 @@ fn mitmproxy(upstream: SocketAddr, folder: &Path) -> Result<Target> {
     let program = find("mitmdump").context("`mitmdump` is not installed")?;
     let version = output(Command::new(&program).arg("--version"))?;
     let version = version.lines().next().unwrap_or_default().trim_start_matches("Mitmproxy: ");
-    // Only newer versions keep what they stream. The others are spared that work, so the table says it.
-    let keeps = output(Command::new(&program).arg("--options"))?.contains("store_streamed_bodies");
+    // Older versions do not store streamed bodies, which the table mentions.
+    let stores = output(Command::new(&program).arg("--options"))?.contains("store_streamed_bodies");
     let address = free_address()?;
     let mut command = Command::new(program);
     command
@@ -165,10 +165,10 @@ fn mitmproxy(upstream: SocketAddr, folder: &Path) -> Result<Target> {
         .arg(format!("confdir={}", folder.join("conf").display()))
         .arg("-w")
         .arg(folder.join("flows"));
-    if keeps {
+    if stores {
         command.args(["--set", "store_streamed_bodies=true"]);
     }
-    let server = Server::start(&mut command, &folder.join("log"), Signal::Terminate)?;
-    let does = if keeps { "streaming and storing" } else { "streaming, bodies not stored" };
-    Target::start(Kind::Mitmproxy, format!("mitmproxy {version}, {does}"), address, server)
+    let server = Server::start(&mut command, &folder.join("log"), StopSignal::Terminate)?;
+    let mode = if stores { "streaming and storing" } else { "streaming, bodies not stored" };
+    Target::start(Kind::Mitmproxy, format!("mitmproxy {version}, {mode}"), address, server)
 }

@@ -1,35 +1,33 @@
-//! The one request and the one response that a bench sends to and fro.
-//!
-//! In the shape of a Messages call: instructions, tools and history up, server-sent events down.
+//! The request and the response of a benchmark, in the format of the Messages API.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-/// The five events around the deltas of a text.
-const AROUND: usize = 5;
-/// What the tools of an agent are called.
+/// Number of events around the deltas of a text.
+const FRAME_EVENTS: usize = 5;
+/// Names of the tools of an agent.
 const TOOLS: [&str; 8] = ["Read", "Write", "Edit", "Search", "Find", "Run", "Fetch", "Task"];
 
 const SENTENCE: &str = "the gardener cut a branch and set it in wet sand until it grew new roots";
 
-/// How much goes to and fro in one call.
+/// Size of one request and its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     /// Bytes of the request's body.
     pub(super) request: usize,
-    /// Events of the response, each of about 190 bytes.
+    /// Number of events of the response, each of about 190 bytes.
     pub(super) events: usize,
-    /// Instructions and tools come before the history, as agents send them.
+    /// True if the request has instructions and tools, as those of agents.
     pub(super) is_agent: bool,
 }
 
 impl Traffic {
-    /// What the proxy is measured with: 64 KB of history up, 200 events of 38 KB down.
+    /// Traffic of the proxy benchmark: 64 KB of history, and 200 events of 38 KB in total.
     pub(super) const PROXY: Traffic = Traffic { request: 64 * 1024, events: 200, is_agent: false };
 
-    /// The whole request as it goes over the wire.
+    /// Encodes the whole request.
     ///
-    /// It carries a key, as every real call does, so a target that removes secrets has one to remove.
+    /// It has a key as real requests do, so that a target that removes secrets has one to remove.
     pub(super) fn request(self, host: SocketAddr) -> Vec<u8> {
         let body = self.body();
         let head = format!(
@@ -40,7 +38,7 @@ impl Traffic {
         [head.into_bytes(), body.into_bytes()].concat()
     }
 
-    /// How many characters of text an event holds, more or less.
+    /// Returns the approximate number of characters in an event.
     pub(super) fn delta_length(self) -> usize {
         delta(self.events / 2).len()
     }
@@ -60,7 +58,7 @@ impl Traffic {
                 true => round(number),
                 false => format!(
                     r#"{{"role":"{}","content":[{{"type":"text","text":"{}"}}]}},"#,
-                    role.next().expect("a cycle has no end"),
+                    role.next().expect("a cycle is infinite"),
                     sentences(8 * number, 8)
                 ),
             };
@@ -70,11 +68,11 @@ impl Traffic {
             body.push_str(&message);
         }
         let filler = ".".repeat(self.request - body.len() - end);
-        write!(body, r#"{{"role":"user","content":"{filler}"}}]}}"#).expect("a string takes all");
+        write!(body, r#"{{"role":"user","content":"{filler}"}}]}}"#).expect("a string accepts all text");
         body
     }
 
-    /// The events of the response, one string each.
+    /// Returns the events of the response.
     pub(super) fn events(self) -> Vec<String> {
         let event =
             |kind: &str, data: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{data}}}\n\n");
@@ -85,7 +83,7 @@ impl Traffic {
             ),
             event("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
         ];
-        events.extend((0..self.events - AROUND).map(|number| {
+        events.extend((0..self.events - FRAME_EVENTS).map(|number| {
             event(
                 "content_block_delta",
                 &format!(r#","index":0,"delta":{{"type":"text_delta","text":"{}"}}"#, delta(number)),
@@ -100,7 +98,7 @@ impl Traffic {
     }
 }
 
-/// What a call and its result add to the history of an agent.
+/// Returns a call and its result for the history of an agent.
 fn round(number: usize) -> String {
     format!(
         r#"{{"role":"assistant","content":[{{"type":"text","text":"{number}: I look."}},{{"type":"tool_use","id":"toolu_{number:04}","name":"Read","input":{{"path":"garden/bed{number}"}}}}]}},{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"toolu_{number:04}","content":"{}"}}]}},"#,
@@ -116,7 +114,7 @@ fn delta(number: usize) -> String {
     format!("{number}: {SENTENCE} ")
 }
 
-/// Instructions and tools, 6 KB of them.
+/// Returns 6 KB of instructions and tools.
 fn opening() -> String {
     let rules: String = (1..=20).map(|number| format!("Rule {number}: {SENTENCE}. ")).collect();
     let tool = |name: &str| {

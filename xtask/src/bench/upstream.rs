@@ -1,7 +1,7 @@
-//! The provider behind every target: it answers each POST with the same stream, as fast as it can.
+//! The upstream of all targets: answers each POST with the same stream, as fast as possible.
 //!
-//! It runs in a process of its own, so that its work is not counted as anybody else's. With a gap, it speaks
-//! as slowly and unevenly as a model does.
+//! It runs in a process of its own, so that its CPU time is not counted for the client. With a gap, its events come slowly and
+//! unevenly, as those of a model.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -18,19 +18,19 @@ use super::traffic::Traffic;
 const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// What it answers with, and how fast.
+/// Response of the upstream.
 #[derive(Args)]
 pub(crate) struct UpstreamArgs {
-    /// Events of the response
+    /// Number of events of the response
     #[arg(long, default_value_t = Traffic::PROXY.events)]
     events: usize,
-    /// The time between two events, on average, in microseconds
+    /// Average time between two events in microseconds
     #[arg(long, default_value_t = 0)]
     gap: u64,
 }
 
 impl UpstreamArgs {
-    /// How long event `number` lets the client wait: between half and one and a half of the average.
+    /// Returns the time before an event: between half and one and a half of the average.
     fn pause(&self, number: usize) -> Duration {
         Duration::from_micros(self.gap * (5 + number as u64 * 7 % 11) / 10)
     }
@@ -40,7 +40,7 @@ impl UpstreamArgs {
 pub(crate) fn serve(args: UpstreamArgs) -> Result<()> {
     super::on_runtime(async {
         let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("could not listen on loopback")?;
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on loopback")?;
         println!("{}", listener.local_addr()?);
         let chunks: Arc<[(Vec<u8>, Duration)]> = chunks(&args).into();
         loop {
@@ -54,7 +54,7 @@ pub(crate) fn serve(args: UpstreamArgs) -> Result<()> {
     })
 }
 
-/// The body in pieces, one for each write: an event a chunk, and the end of the body; and the pause before each.
+/// Returns the writes of the body with the pause before each: one chunk per event, and the end.
 fn chunks(args: &UpstreamArgs) -> Vec<(Vec<u8>, Duration)> {
     let framed = |event: String| format!("{:x}\r\n{event}\r\n", event.len()).into_bytes();
     let events = Traffic { events: args.events, ..Traffic::PROXY }.events();
@@ -62,14 +62,14 @@ fn chunks(args: &UpstreamArgs) -> Vec<(Vec<u8>, Duration)> {
     pieces.chain([(b"0\r\n\r\n".to_vec(), Duration::ZERO)]).collect()
 }
 
-/// Answers one request after the other until the client leaves.
+/// Answers requests until the client leaves.
 async fn answer_all(connection: TcpStream, chunks: &[(Vec<u8>, Duration)]) -> io::Result<()> {
     connection.set_nodelay(true)?;
     let mut stream = BufReader::with_capacity(128 * 1024, connection);
     while let Some(length) = read_head(&mut stream).await? {
         tokio::io::copy_buf(&mut (&mut stream).take(length), &mut tokio::io::sink()).await?;
         stream.write_all(HEAD).await?;
-        // A provider sends an event when it has one. Joined writes would spare every target most of its work.
+        // A provider sends events one by one. Joined writes would save all targets most of their work.
         for (chunk, pause) in chunks {
             if !pause.is_zero() {
                 tokio::time::sleep(*pause).await;
@@ -80,7 +80,7 @@ async fn answer_all(connection: TcpStream, chunks: &[(Vec<u8>, Duration)]) -> io
     Ok(())
 }
 
-/// Reads a request up to its body and returns the body's length; nothing if the client has left.
+/// Reads the head of a request. Returns the length of the body, or `None` if the client has left.
 async fn read_head(stream: &mut BufReader<TcpStream>) -> io::Result<Option<u64>> {
     let mut length = None;
     let mut line = String::new();

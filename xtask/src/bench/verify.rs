@@ -1,4 +1,4 @@
-//! `cargo xtask bench verify`: how time and memory grow with the number of exchanges.
+//! `cargo xtask bench verify`: growth of time and memory with the number of exchanges.
 
 use std::env;
 use std::fmt::Write as _;
@@ -14,36 +14,36 @@ use super::target::offshoot_program;
 use super::{dumps, process};
 use crate::command::{cargo, run as run_command};
 
-/// Exchanges of one lane.
+/// Number of exchanges of one lane.
 const LANE: usize = 50;
-/// Bytes of the instructions and tools that all requests share.
+/// Bytes of the instructions and tools of all requests.
 const SHARED: usize = 96_000;
-/// What a turn adds to the history, its frame aside.
+/// Bytes that a turn adds to the history, without its frame.
 const RESULT: usize = 200;
 
-/// What the largest comparison may take.
+/// Maximum time and memory of the largest comparison.
 const SECONDS: f64 = 2.0;
 const MEGABYTES: f64 = 300.0;
-/// How much more an exchange may take where there are ten times as many.
+/// Maximum growth of the CPU time per exchange for ten times as many exchanges.
 const GROWTH: f64 = 1.25;
 
-/// How much to measure.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
-    /// The largest number of exchanges; a tenth and three tenths of it are measured too
+    /// Largest number of exchanges; a tenth and three tenths of it are measured, too
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..))]
     exchanges: u32,
-    /// How often each is measured; the fastest counts, for whatever else runs can only slow it down
+    /// Number of measurements; the fastest counts, because other processes can only slow it down
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 }
 
-/// What the second recording has that the first has not.
+/// Difference of the second recording from the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Candidate {
-    /// Other ids, as every run has.
+    /// Other ids, as in each run.
     OtherIds,
-    /// Another word in the instructions too.
+    /// Other ids, and another word in the instructions.
     OtherWord,
 }
 
@@ -57,7 +57,7 @@ impl Candidate {
         }
     }
 
-    /// A fast answer that is wrong is no answer: the verdict is known.
+    /// Returns the exit code of the correct verdict.
     fn exit_code(self) -> i32 {
         match self {
             Candidate::OtherIds => 0,
@@ -66,22 +66,22 @@ impl Candidate {
     }
 }
 
-/// One line of the table.
-struct Line {
+/// One row of the table.
+struct GrowthRow {
     exchanges: u32,
     seconds: f64,
     cpu: f64,
     megabytes: f64,
 }
 
-impl Line {
-    /// CPU of one exchange, in milliseconds: it tells more of how the work grows than the time does.
-    fn each(&self) -> f64 {
+impl GrowthRow {
+    /// Returns the CPU time of one exchange in milliseconds, which shows growth better than the time.
+    fn cpu_ms_per_exchange(&self) -> f64 {
         self.cpu * 1e3 / f64::from(self.exchanges)
     }
 }
 
-/// Writes pairs of recordings, compares each, and prints the tables.
+/// Writes pairs of recordings, compares them, and prints the tables.
 pub(super) fn run(args: &VerifyArgs) -> Result<()> {
     if cfg!(debug_assertions) {
         let (exchanges, rounds) = (args.exchanges.to_string(), args.rounds.to_string());
@@ -111,11 +111,11 @@ pub(super) fn run(args: &VerifyArgs) -> Result<()> {
     Ok(())
 }
 
-fn measure(offshoot: &Path, candidate: Candidate, exchanges: u32, rounds: u32) -> Result<Line> {
+fn measure(offshoot: &Path, candidate: Candidate, exchanges: u32, rounds: u32) -> Result<GrowthRow> {
     let folder = tempfile::Builder::new()
         .prefix("bench-")
-        .tempdir_in(env::current_exe()?.parent().context("a program lies in a folder")?)
-        .context("could not create a folder to measure in")?;
+        .tempdir_in(env::current_exe()?.parent().context("a program is in a folder")?)
+        .context("cannot create a folder for the measurement")?;
     let [golden, other] = ["golden", "candidate"].map(|name| folder.path().join(name));
     let bytes = write_dumps(&golden, exchanges as usize, "g", "wet")?
         + match candidate {
@@ -133,10 +133,10 @@ fn measure(offshoot: &Path, candidate: Candidate, exchanges: u32, rounds: u32) -
         );
         runs.push(used);
     }
-    let fastest = |time: fn(&process::Used) -> Duration| {
+    let fastest = |time: fn(&process::ResourceUsage) -> Duration| {
         runs.iter().map(time).min().map_or(0.0, |time| time.as_secs_f64())
     };
-    let line = Line {
+    let line = GrowthRow {
         exchanges,
         seconds: fastest(|used| used.took),
         cpu: fastest(|used| used.cpu),
@@ -148,17 +148,17 @@ fn measure(offshoot: &Path, candidate: Candidate, exchanges: u32, rounds: u32) -
         bytes as f64 / 1e6,
         line.seconds,
         line.cpu,
-        line.each(),
+        line.cpu_ms_per_exchange(),
         line.megabytes
     );
     Ok(line)
 }
 
-/// The aims of one kind of comparison, as rows of a table.
-fn judge(candidate: Candidate, lines: &[Line]) -> String {
+/// Formats the aims of one kind of comparison as rows of a table.
+fn judge(candidate: Candidate, lines: &[GrowthRow]) -> String {
     let mut text = String::new();
     let (Some(least), Some(most)) = (lines.first(), lines.last()) else { return text };
-    let growth = most.each() / least.each();
+    let growth = most.cpu_ms_per_exchange() / least.cpu_ms_per_exchange();
     let rows = [
         ("time", format!("under {SECONDS} s"), format!("{:.2} s", most.seconds), most.seconds < SECONDS),
         (
@@ -178,18 +178,18 @@ fn judge(candidate: Candidate, lines: &[Line]) -> String {
         let met = if is_met { "met" } else { "**missed**" };
         let (name, count) = (candidate.name(), most.exchanges);
         writeln!(text, "| {figure}, {count} exchanges, {name} | {aim} | {measured} | {met} |")
-            .expect("a string takes all");
+            .expect("a string accepts all text");
     }
     text
 }
 
-/// A main lane that starts an agent for every further lane, and these agents' own turns. Returns the bytes written.
+/// Writes a main lane that starts an agent for each other lane, and the turns of these agents. Returns the number of bytes.
 fn write_dumps(folder: &Path, exchanges: usize, ids: &str, word: &str) -> Result<usize> {
-    fs::create_dir(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+    fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let lanes = exchanges.div_ceil(LANE);
     let mut written = 0;
     for number in 0..exchanges {
-        // The lanes take turns, main first, so that many are open at the same time.
+        // The lanes alternate, main first, so that many are open at the same time.
         let (lane, turn) = (number % lanes, number / lanes);
         let (request, response) = exchange(lane, turn, lanes, ids, word);
         written += dumps::write(folder, number, &request, &response)?;
@@ -197,20 +197,20 @@ fn write_dumps(folder: &Path, exchanges: usize, ids: &str, word: &str) -> Result
     Ok(written)
 }
 
-/// The request of a turn with its whole history, and the reply.
+/// Returns the request of a turn with its whole history, and the reply.
 fn exchange(lane: usize, turn: usize, lanes: usize, ids: &str, word: &str) -> (String, String) {
     let mut messages = format!(r#"{{"role":"user","content":"{}"}}"#, prompt(lane));
     for before in 0..turn {
         let calls = calls(lane, before, lanes);
-        let uses: Vec<String> = calls.iter().map(|call| call.used(ids)).collect();
-        let results: Vec<String> = calls.iter().map(|call| call.seen(ids)).collect();
+        let uses: Vec<String> = calls.iter().map(|call| call.tool_use(ids)).collect();
+        let results: Vec<String> = calls.iter().map(|call| call.tool_result(ids)).collect();
         write!(
             messages,
             r#",{{"role":"assistant","content":[{}]}},{{"role":"user","content":[{}]}}"#,
             uses.join(","),
             results.join(",")
         )
-        .expect("a string takes everything");
+        .expect("a string accepts all text");
     }
     let who = if lane == 0 { "You lead the others" } else { "You look at one part" };
     let request = format!(
@@ -218,7 +218,7 @@ fn exchange(lane: usize, turn: usize, lanes: usize, ids: &str, word: &str) -> (S
         rules(word),
         tools()
     );
-    let uses: Vec<String> = calls(lane, turn, lanes).iter().map(|call| call.used(ids)).collect();
+    let uses: Vec<String> = calls(lane, turn, lanes).iter().map(|call| call.tool_use(ids)).collect();
     let response = format!(
         r#"{{"id":"msg_{ids}{lane:03}{turn:03}","type":"message","role":"assistant","model":"m","content":[{}],"stop_reason":"tool_use","usage":{{"input_tokens":1,"output_tokens":1}}}}"#,
         uses.join(",")
@@ -226,7 +226,7 @@ fn exchange(lane: usize, turn: usize, lanes: usize, ids: &str, word: &str) -> (S
     (request, response)
 }
 
-/// A call that the model makes.
+/// A tool call of the model.
 struct Call {
     id: String,
     tool: &'static str,
@@ -234,12 +234,12 @@ struct Call {
 }
 
 impl Call {
-    fn used(&self, ids: &str) -> String {
+    fn tool_use(&self, ids: &str) -> String {
         let Call { id, tool, input } = self;
         format!(r#"{{"type":"tool_use","id":"toolu_{ids}{id}","name":"{tool}","input":{input}}}"#)
     }
 
-    fn seen(&self, ids: &str) -> String {
+    fn tool_result(&self, ids: &str) -> String {
         let text = format!("line of {}; ", self.id).repeat(RESULT / 16);
         format!(r#"{{"type":"tool_result","tool_use_id":"toolu_{ids}{}","content":"{text}"}}"#, self.id)
     }

@@ -1,8 +1,8 @@
-//! `cargo xtask soak`: long matrices, whose dated tables go into `docs/`.
+//! `cargo xtask soak`: long test matrices, whose results go into `docs/reference/soak.md`.
 //!
-//! `capture` records every scenario with every version of every harness, over every provider it speaks to, and looks
-//! whether the check holds and every lane is true. `replay` lets each recording stand in for its model, ten times.
-//! `faults` lets it fail for good, in every way it can. `kill` ends our own kernel at random moments and resumes it.
+//! `capture` records each scenario with each version of each harness, over each provider that it supports, and checks the
+//! recording and its lanes. `replay` replays each recording ten times. `faults` injects permanent faults of all kinds.
+//! `kill` kills our own kernel at random moments and resumes it.
 
 mod faults;
 mod kill;
@@ -22,22 +22,22 @@ use serde_json::Value;
 use crate::command::{cargo, output};
 use crate::{cache, harnesses};
 
-/// What can be soaked.
+/// A test matrix.
 #[derive(Subcommand)]
 pub(crate) enum Soak {
-    /// Every harness, version, provider and scenario: captured, checked, and every lane true
-    Capture(Args),
-    /// Every harness, version and scenario: captured, and replayed in the recorded order
+    /// Capture each harness, version, provider and scenario; check the recording and its lanes
+    Capture(CaptureArgs),
+    /// Capture each harness, version and scenario; replay it in the recorded order
     Replay(replay::ReplayArgs),
-    /// Faults that stay, of every kind, at main and at a sub-agent: what the newest harnesses do
+    /// Inject permanent faults of each kind at main and at a sub-agent of the newest harnesses
     Faults(faults::FaultsArgs),
-    /// Our own kernel: killed at random moments, and resumed to the same end
+    /// Kill our own kernel at random moments; resume it to the same end
     Kill(kill::KillArgs),
 }
 
-/// How much of it.
+/// Selection of captures.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CaptureArgs {
     /// Only this harness (repeatable)
     #[arg(long)]
     harness: Vec<String>,
@@ -47,22 +47,22 @@ pub(crate) struct Args {
     /// Only this scenario (repeatable)
     #[arg(long)]
     scenario: Vec<String>,
-    /// How often the whole is done
+    /// Number of rounds
     #[arg(long, default_value_t = 1)]
     rounds: u32,
-    /// How many captures go on at once
+    /// Number of concurrent captures
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
-    /// The `offshoot` to soak; it is built without
+    /// The `offshoot` program to test; built by default
     #[arg(long)]
     program: Option<PathBuf>,
-    /// Keep the recordings of what went wrong in this folder
+    /// Keep the recordings of failed captures in this folder
     #[arg(long)]
     keep: Option<PathBuf>,
 }
 
 impl Soak {
-    /// Does it, and prints the result as Markdown.
+    /// Runs the matrix, and prints the result as Markdown.
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Soak::Capture(args) => capture(&args),
@@ -73,11 +73,12 @@ impl Soak {
     }
 }
 
-/// Harnesses that speak to several providers, each in another dialect.
+/// Models of the providers that some harnesses support, each with another dialect.
 const MODELS: &[&str] = &["anthropic/claude-haiku-4-5", "openai/gpt-5", "compatible/scripted"];
-const SEVERAL: &[&str] = &["opencode", "oh-my-opencode"];
+/// Harnesses that support all of these models.
+const MULTI_PROVIDER: &[&str] = &["opencode", "oh-my-opencode"];
 
-/// The marks that the scripts' replies begin with.
+/// Marks at the start of scripted replies.
 const MARKS: &[&str] = &["main", "repo-scanner", "grep-summarizer", "side"];
 
 /// One capture.
@@ -89,19 +90,19 @@ struct Cell {
     scenario: &'static str,
 }
 
-/// How a capture went: seconds, or what was wrong.
-type Outcome = Result<u64, String>;
+/// Duration of a capture in seconds, or the problem.
+type CellOutcome = Result<u64, String>;
 
-fn capture(args: &Args) -> Result<()> {
+fn capture(args: &CaptureArgs) -> Result<()> {
     harnesses::provide_all()?;
     let program = program(args.program.as_deref())?;
     let cells = cells(args);
-    ensure!(!cells.is_empty(), "no capture fits these choices");
+    ensure!(!cells.is_empty(), "no capture matches the selection");
     let rounds: Vec<Cell> = (0..args.rounds).flat_map(|_| cells.clone()).collect();
-    let mut results = BTreeMap::<Cell, Vec<Outcome>>::new();
-    for (cell, outcome) in side_by_side(rounds, args.jobs, |cell| {
-        let outcome = one(&program, cell, args.keep.as_deref());
-        eprintln!("{}: {}", cell.label(), said(&outcome));
+    let mut results = BTreeMap::<Cell, Vec<CellOutcome>>::new();
+    for (cell, outcome) in run_parallel(rounds, args.jobs, |cell| {
+        let outcome = capture_cell(&program, cell, args.keep.as_deref());
+        eprintln!("{}: {}", cell.label(), describe(&outcome));
         outcome
     }) {
         results.entry(cell).or_default().push(outcome);
@@ -109,55 +110,58 @@ fn capture(args: &Args) -> Result<()> {
     print!("{}", table(&results));
     let failed = results.values().flatten().filter(|outcome| outcome.is_err()).count();
     if failed > 0 {
-        bail!("{failed} captures went wrong");
+        bail!("{failed} captures failed");
     }
     Ok(())
 }
 
-/// Does something for each cell, a few at a time.
-fn side_by_side<C: Send, T: Send>(cells: Vec<C>, jobs: u8, work: impl Fn(&C) -> T + Sync) -> Vec<(C, T)> {
-    eprintln!("{} cells, {jobs} at once", cells.len());
+/// Runs `work` for each cell, with `jobs` threads.
+fn run_parallel<C: Send, T: Send>(cells: Vec<C>, jobs: u8, work: impl Fn(&C) -> T + Sync) -> Vec<(C, T)> {
+    eprintln!("{} cells, {jobs} concurrent", cells.len());
     let (queue, results) = (Mutex::new(cells.into_iter()), Mutex::new(Vec::new()));
-    let next = || queue.lock().expect("nobody panics with it").next();
+    let next = || queue.lock().expect("lock is not poisoned").next();
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(cell) = next() {
                     let result = work(&cell);
-                    results.lock().expect("nobody panics with it").push((cell, result));
+                    results.lock().expect("lock is not poisoned").push((cell, result));
                 }
             });
         }
     });
-    results.into_inner().expect("nobody panics with it")
+    results.into_inner().expect("lock is not poisoned")
 }
 
-/// The program that was given, or the one that is built now.
+/// Returns the given program, or builds it.
 fn program(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(program) = given {
-        return program.canonicalize().with_context(|| format!("there is no `{}`", program.display()));
+        return program.canonicalize().with_context(|| format!("`{}` does not exist", program.display()));
     }
     output(&mut cargo(["build", "--package", "cli"]))?;
-    built()
+    built_program()
 }
 
-/// Where cargo puts the program.
-fn built() -> Result<PathBuf> {
+/// Returns the path of the built program.
+fn built_program() -> Result<PathBuf> {
     let metadata = output(&mut cargo(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo's metadata is not JSON")?;
     let target = metadata["target_directory"].as_str().context("cargo's metadata has no target folder")?;
     Ok(Path::new(target).join("debug/offshoot"))
 }
 
-fn cells(args: &Args) -> Vec<Cell> {
-    let wanted = |all: &[String], one: &str| all.is_empty() || all.iter().any(|name| name == one);
+fn cells(args: &CaptureArgs) -> Vec<Cell> {
+    let is_selected =
+        |names: &[String], name: &str| names.is_empty() || names.iter().any(|other| other == name);
     let mut cells = Vec::new();
-    for kind in harness::list().into_iter().filter(|kind| wanted(&args.harness, kind.name())) {
-        let several = SEVERAL.contains(&kind.name());
-        let models: Vec<_> = if several { MODELS.iter().copied().map(Some).collect() } else { vec![None] };
-        for version in kind.versions().iter().filter(|version| wanted(&args.version, version)) {
+    for kind in harness::list().into_iter().filter(|kind| is_selected(&args.harness, kind.name())) {
+        let is_multi = MULTI_PROVIDER.contains(&kind.name());
+        let models: Vec<_> = if is_multi { MODELS.iter().copied().map(Some).collect() } else { vec![None] };
+        for version in kind.versions().iter().filter(|version| is_selected(&args.version, version)) {
             for model in &models {
-                for scenario in harness::shipped().into_iter().filter(|name| wanted(&args.scenario, name)) {
+                for scenario in
+                    harness::shipped().into_iter().filter(|name| is_selected(&args.scenario, name))
+                {
                     let (harness, version) = (kind.name().to_owned(), (*version).to_owned());
                     cells.push(Cell { harness, version, model: *model, scenario });
                 }
@@ -168,7 +172,7 @@ fn cells(args: &Args) -> Vec<Cell> {
 }
 
 impl Cell {
-    /// What stands at the beginning of its row.
+    /// Returns the first columns of its row.
     fn row(&self) -> String {
         let model = self.model.and_then(|model| model.split('/').next()).unwrap_or("anthropic");
         format!("{} {} | {model}", self.harness, self.version)
@@ -179,25 +183,25 @@ impl Cell {
     }
 }
 
-fn one(program: &Path, cell: &Cell, keep: Option<&Path>) -> Outcome {
+fn capture_cell(program: &Path, cell: &Cell, keep: Option<&Path>) -> CellOutcome {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let recording = place.path().join("recording");
     let begun = Instant::now();
-    let ran = captured(program, cell, place.path(), &recording)?;
+    let ran = run_capture(program, cell, place.path(), &recording)?;
     let seconds = begun.elapsed().as_secs();
     let outcome = match ran.status.success() {
-        true => lanes_are_true(program, &recording).map(|()| seconds),
+        true => check_lanes(program, &recording).map(|()| seconds),
         false => Err(first_error(&String::from_utf8_lossy(&ran.stderr))),
     };
     if let (Err(_), Some(keep)) = (&outcome, keep) {
         let kept = keep.join(cell.label().replace([' ', '/'], "_"));
-        let _ = fs::create_dir_all(keep); // what cannot be kept is reported all the same
+        let _ = fs::create_dir_all(keep); // the failure is reported in any case
         let _ = Command::new("cp").arg("-r").arg(&recording).arg(kept).status();
     }
     outcome
 }
 
-fn captured(
+fn run_capture(
     program: &Path,
     cell: &Cell,
     place: &Path,
@@ -209,13 +213,13 @@ fn captured(
     run(command, place)
 }
 
-/// Runs the program to its end.
+/// Runs the program until it ends.
 fn run(command: Command, place: &Path) -> Result<std::process::Output, String> {
-    settled(command, place)?.output().map_err(|error| error.to_string())
+    prepare(command, place)?.output().map_err(|error| error.to_string())
 }
 
-/// The program with our harnesses and a data folder of its own.
-fn settled(mut command: Command, place: &Path) -> Result<Command, String> {
+/// Sets the cache folder with the harnesses, and a data folder of its own.
+fn prepare(mut command: Command, place: &Path) -> Result<Command, String> {
     let cache = cache::folder().map_err(|error| error.to_string())?;
     command.env("OFFSHOOT_CACHE_DIR", cache).env("OFFSHOOT_DATA_DIR", place.join("data"));
     command.current_dir(place);
@@ -224,14 +228,14 @@ fn settled(mut command: Command, place: &Path) -> Result<Command, String> {
 
 fn first_error(stderr: &str) -> String {
     let line = stderr.lines().find(|line| line.starts_with("error")).or_else(|| stderr.lines().last());
-    line.unwrap_or("it said nothing").trim_start_matches("error: ").to_owned()
+    line.unwrap_or("no output").trim_start_matches("error: ").to_owned()
 }
 
-/// Each lane's replies carry one mark, each agent has one lane, and no exchange is lost.
-fn lanes_are_true(program: &Path, recording: &Path) -> Result<(), String> {
+/// Checks that the replies of each lane have one mark, that each agent has one lane, and that no exchange is missing.
+fn check_lanes(program: &Path, recording: &Path) -> Result<(), String> {
     let show = Command::new(program).arg("show").arg(recording).args(["--format", "json"]).output();
     let shown: Value = serde_json::from_slice(&show.map_err(|error| error.to_string())?.stdout)
-        .map_err(|error| format!("`show` says no JSON: {error}"))?;
+        .map_err(|error| format!("`show` printed no JSON: {error}"))?;
     let mut agents = BTreeSet::new();
     let mut shown_exchanges = 0;
     for lane in shown["lanes"].as_array().into_iter().flatten() {
@@ -245,7 +249,7 @@ fn lanes_are_true(program: &Path, recording: &Path) -> Result<(), String> {
         }
         for mark in marks {
             if (lane["kind"] == "side") != (mark == "side") {
-                return Err(format!("lane {id} is no place for {mark}"));
+                return Err(format!("lane {id} has replies of {mark}"));
             }
             if mark != "side" && !agents.insert(mark) {
                 return Err(format!("{mark} is in two lanes"));
@@ -261,7 +265,7 @@ fn lanes_are_true(program: &Path, recording: &Path) -> Result<(), String> {
     }
 }
 
-/// Whose reply it is. A mark is short enough to stand whole in the first event of its text.
+/// Returns the mark of a reply. A mark is short enough to be in the first event of its text.
 fn mark(recording: &Path, id: &str) -> Option<&'static str> {
     let dump = fs::read_to_string(recording.join(format!("provider_dumps/{id}_response.json"))).ok()?;
     let dump: Value = serde_json::from_str(&dump).ok()?;
@@ -269,19 +273,19 @@ fn mark(recording: &Path, id: &str) -> Option<&'static str> {
     MARKS.iter().copied().find(|mark| body.contains(&format!("\"[{mark}]")))
 }
 
-fn said(outcome: &Outcome) -> String {
+fn describe(outcome: &CellOutcome) -> String {
     match outcome {
         Ok(seconds) => format!("{seconds} s"),
         Err(why) => why.clone(),
     }
 }
 
-/// A row for each harness, version and provider; a column for each scenario.
-fn table(results: &BTreeMap<Cell, Vec<Outcome>>) -> String {
+/// Formats a table with a row for each harness, version and provider, and a column for each scenario.
+fn table(results: &BTreeMap<Cell, Vec<CellOutcome>>) -> String {
     let scenarios: BTreeSet<&str> = results.keys().map(|cell| cell.scenario).collect();
     let mut rows: BTreeMap<String, BTreeMap<&str, String>> = BTreeMap::new();
     for (cell, outcomes) in results {
-        rows.entry(cell.row()).or_default().insert(cell.scenario, summed_up(outcomes));
+        rows.entry(cell.row()).or_default().insert(cell.scenario, summarize(outcomes));
     }
     let names: Vec<&str> = scenarios.iter().copied().collect();
     let mut text = format!("| harness | provider | {} |\n", names.join(" | "));
@@ -293,8 +297,8 @@ fn table(results: &BTreeMap<Cell, Vec<Outcome>>) -> String {
     text
 }
 
-/// `3 of 3, 21 s`, or what was wrong first.
-fn summed_up(outcomes: &[Outcome]) -> String {
+/// Formats outcomes as `3 of 3, 21 s`, with the first problem.
+fn summarize(outcomes: &[CellOutcome]) -> String {
     let good: Vec<u64> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok().copied()).collect();
     let wrong = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
     let longest = good.iter().max().map_or_else(String::new, |seconds| format!(", {seconds} s"));

@@ -8,7 +8,7 @@ use crate::workspace;
 /// Names of crates or of dependencies.
 pub(crate) type Names = BTreeSet<String>;
 
-/// What the tests need to know of `ARCHITECTURE.md`.
+/// The parts of `ARCHITECTURE.md` that the tests compare.
 pub(crate) struct Map {
     /// Each crate in the table of crates, with the crates that it may depend on.
     pub(crate) crates: BTreeMap<String, Names>,
@@ -43,7 +43,7 @@ fn table(text: &str, head: &str, column: usize) -> BTreeMap<String, Names> {
         .collect()
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::map::{Map, Names};
 use crate::workspace::{Source, Workspace};
 
-/// What a pure crate must not even be able to call.
+/// Dependencies that a pure crate must not have.
 const IMPURE_DEPENDENCIES: [&str; 10] = [
     "hyper",
     "hyper-util",
@@ -19,7 +19,7 @@ const IMPURE_DEPENDENCIES: [&str; 10] = [
     "tracing-subscriber",
 ];
 
-/// What a pure crate must not call: modules of `std`, then types by whatever path.
+/// Items that a pure crate must not use: modules of `std`, and types under any path.
 const IMPURE_MODULES: [&str; 5] = ["env", "fs", "net", "process", "thread"];
 const IMPURE_TYPES: [&str; 2] = ["Instant", "SystemTime"];
 
@@ -114,12 +114,12 @@ fn list(names: &Names, none: &str) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a file holds nothing but tests, by where it lies.
+/// Returns whether a file has only tests, by its path.
 fn is_for_tests(source: &Source) -> bool {
     source.path.iter().any(|part| part == "tests" || part == "tests.rs" || part == "benches")
 }
 
-/// What impure things a source uses outside its test modules.
+/// Returns the impure items that a source uses outside its test modules.
 fn impure_uses(text: &str) -> Vec<&'static str> {
     let code = code(&without_tests(text));
     // `use std::{io, fs::File};` names a module without its path: look into such lists too.

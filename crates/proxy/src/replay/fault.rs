@@ -1,4 +1,4 @@
-//! Faults: what goes wrong in a reply, at which event, and for which attempts.
+//! Faults: their effects, the event at which they apply, and the affected attempts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ pub struct Fault {
     pub attempts: FaultAttempts,
     /// 1-based number of the first affected event. Earlier events are sent as recorded.
     pub event: usize,
-    /// What goes wrong.
+    /// The effect.
     pub kind: FaultKind,
     /// The text that it was parsed from.
     text: String,
@@ -41,7 +41,7 @@ pub enum FaultAttempts {
     All,
 }
 
-/// What goes wrong.
+/// The effect of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// An error instead of the reply.

@@ -18,7 +18,7 @@ const NEGLIGIBLE: u64 = 400_000;
 struct CpuUsage {
     /// Nanoseconds on a processor, by thread.
     threads: HashMap<u32, u64>,
-    /// Whether a thread runs now, or waits for the disk.
+    /// True if a thread runs now, or waits for the disk.
     is_running: bool,
 }
 

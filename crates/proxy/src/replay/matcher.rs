@@ -32,7 +32,7 @@ struct TurnProgress {
     requests: u32,
     /// History of the newest request.
     history: u64,
-    /// Whether the newest request got a failure, or its reply did not arrive.
+    /// True if the newest request got a failure, or its reply did not arrive.
     has_failed: bool,
 }
 
@@ -52,9 +52,9 @@ pub(super) struct TurnMatch {
     pub(super) attempt: u32,
     /// The recorded attempt to replay.
     pub(super) exchange: ExchangeIndex,
-    /// Whether all recorded attempts had been replayed before.
+    /// True if all recorded attempts had been replayed before.
     pub(super) is_repeat: bool,
-    /// Whether the request starts an agent with a text that is not similar to the recorded one.
+    /// True if the request starts an agent with a text that is not similar to the recorded one.
     pub(super) is_reworded: bool,
 }
 

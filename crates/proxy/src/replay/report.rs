@@ -51,7 +51,7 @@ pub struct ReplayWait {
     pub what: String,
     /// Duration in milliseconds.
     pub ms: u64,
-    /// Whether the event came.
+    /// True if the event came.
     pub came: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct ReplayMiss {
     pub request: String,
     /// The reason.
     pub why: String,
-    /// Whether the request asks no model, such as a list of models or a health check.
+    /// True if the request asks no model, such as a list of models or a health check.
     pub is_side: bool,
     /// The most similar turn.
     pub nearest: Option<TurnRef>,

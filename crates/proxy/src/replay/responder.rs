@@ -70,7 +70,7 @@ struct AppliedFault {
 #[derive(Debug)]
 pub(super) struct PreparedReply {
     pub(super) exchange: ExchangeIndex,
-    /// Whether it has the place of its exchange in the planned order.
+    /// True if it has the place of its exchange in the planned order.
     pub(super) is_ordered: bool,
     pub(super) reply: LiveReply,
     turn: TurnIndex,

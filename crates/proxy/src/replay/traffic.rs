@@ -61,7 +61,7 @@ pub(super) struct RecordedExchange {
     /// Time of the request in microseconds since the recording began.
     pub(super) requested_us: u64,
     pub(super) response: RecordedResponse,
-    /// Whether the response is a complete answer.
+    /// True if the response is a complete answer.
     pub(super) is_complete: bool,
     /// Digest of all model replies in the history, this one included.
     pub(super) replies_after: u64,

@@ -125,7 +125,7 @@ pub(super) enum Item {
 #[serde(deny_unknown_fields)]
 pub(super) struct Call {
     pub(super) tool: OneOrMore<String>,
-    /// Whether the call is made even if the request does not offer the tool.
+    /// True if the call is made even if the request does not offer the tool.
     #[serde(default)]
     pub(super) unoffered: bool,
     pub(super) id: Option<String>,

@@ -29,7 +29,7 @@ pub(crate) struct Request {
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     /// The unpacked body.
     pub(crate) body: Vec<u8>,
-    /// Whether the connection closes after the response.
+    /// True if the connection closes after the response.
     pub(crate) is_last: bool,
 }
 

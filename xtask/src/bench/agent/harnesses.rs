@@ -1,4 +1,4 @@
-//! The same twenty reads by our kernel and by others: each by itself, against a scripted model in its own process.
+//! Twenty reads by our kernel and by other harnesses, one by one, with a scripted model in its own process.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,18 +12,18 @@ use harness::{Asked, Places, Ready};
 
 use super::table::{Row, Sample};
 use crate::bench::process;
-use crate::bench::server::{Server, Signal};
+use crate::bench::server::{Server, StopSignal};
 use crate::cache;
 
 const SCENARIO: &str = "single-agent-20-reads";
-/// Twenty reads and the last word.
-const LEAST_REQUESTS: usize = 21;
-/// Ours first: the table compares the others with it.
+/// Twenty reads and the final reply.
+const MIN_REQUESTS: usize = 21;
+/// Ours is first, because the table compares the others with it.
 const HARNESSES: [&str; 3] = ["offshoot", "claude-code", "opencode"];
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// One harness with a HOME of its own that stays, as a user's does.
-struct Target {
+/// One harness with a persistent HOME.
+struct HarnessTarget {
     name: String,
     program: Option<PathBuf>,
     ready: Ready,
@@ -31,14 +31,14 @@ struct Target {
     folder: PathBuf,
 }
 
-/// Starts each harness in turn, in an order that rotates from round to round, after a start that does not count.
+/// Measures each harness in turn, in an order that rotates from round to round, after a warm-up.
 pub(super) fn measure(offshoot: &Path, folder: &Path, rounds: u16) -> Result<Vec<Row>> {
-    // Not in our own folders: harnesses read what they find in every folder above their workspace.
+    // Not in our own folders, because harnesses read files in all folders above their workspace.
     let slots = tempfile::Builder::new().prefix("offshoot-bench-").tempdir_in("/var/tmp")?;
     let mut targets = Vec::new();
     for name in HARNESSES {
         let folder = folder.join(name);
-        targets.push(Target::prepare(name, offshoot, folder, slots.path())?);
+        targets.push(HarnessTarget::prepare(name, offshoot, folder, slots.path())?);
     }
     let mut rows: Vec<Row> =
         targets.iter().map(|target| Row { name: target.name.clone(), samples: Vec::new() }).collect();
@@ -46,9 +46,8 @@ pub(super) fn measure(offshoot: &Path, folder: &Path, rounds: u16) -> Result<Vec
         for turn in 0..targets.len() {
             let at = (turn + usize::from(round)) % targets.len();
             let target = &targets[at];
-            let sample = target
-                .measure(offshoot, round)
-                .with_context(|| format!("could not measure {}", target.name))?;
+            let sample =
+                target.measure(offshoot, round).with_context(|| format!("cannot measure {}", target.name))?;
             let Sample { seconds, megabytes, .. } = sample;
             let which = if round == 0 { "warm-up".to_owned() } else { format!("round {round}") };
             eprintln!("{which}, {}: {seconds:.3} s, {megabytes:.0} MB", target.name);
@@ -60,10 +59,10 @@ pub(super) fn measure(offshoot: &Path, folder: &Path, rounds: u16) -> Result<Vec
     Ok(rows)
 }
 
-impl Target {
-    fn prepare(name: &str, offshoot: &Path, folder: PathBuf, slots: &Path) -> Result<Target> {
-        fs::create_dir(&folder).with_context(|| format!("could not create `{}`", folder.display()))?;
-        let harness = harness::find(name).with_context(|| format!("there is no harness `{name}`"))?;
+impl HarnessTarget {
+    fn prepare(name: &str, offshoot: &Path, folder: PathBuf, slots: &Path) -> Result<HarnessTarget> {
+        fs::create_dir(&folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
+        let harness = harness::find(name).with_context(|| format!("unknown harness `{name}`"))?;
         let version = harness.versions().last().context("a harness has a version")?;
         let label = format!("{name} {version}");
         let asked = Asked {
@@ -94,18 +93,18 @@ impl Target {
         })?;
         let script = folder.join("script.yaml");
         fs::write(&script, ready.script().context("the scenario has a script")?)?;
-        // What `Ready` takes for our program is the one that is running, and that is a chore.
+        // `Ready` would use the running program, which is `xtask`.
         let program = (name == "offshoot").then(|| offshoot.to_owned());
-        Ok(Target { name: label, program, ready, script, folder })
+        Ok(HarnessTarget { name: label, program, ready, script, folder })
     }
 
-    /// One start, with a model that has not said anything yet: it would give a second conversation other ids.
+    /// Measures one start with a new model, because an old one would use other ids for a second conversation.
     fn measure(&self, offshoot: &Path, round: u16) -> Result<Sample> {
         let place = self.folder.join(round.to_string());
         fs::create_dir(&place)?;
         let (model, address) = self.model(offshoot, &place)?;
         let launch = self.ready.launch(address, round)?;
-        let (said, erred) = (place.join("stdout"), place.join("stderr"));
+        let (stdout, stderr) = (place.join("stdout"), place.join("stderr"));
         let mut command = Command::new(self.program.as_ref().unwrap_or(&launch.program));
         command
             .args(&launch.args)
@@ -113,19 +112,23 @@ impl Target {
             .env_clear()
             .envs(&launch.env)
             .stdin(Stdio::null())
-            .stdout(File::create(&said)?)
-            .stderr(File::create(&erred)?);
+            .stdout(File::create(&stdout)?)
+            .stderr(File::create(&stderr)?);
         let used = process::run_tree(&mut command, PATIENCE)?;
-        let words = || fs::read_to_string(&erred).unwrap_or_default();
-        ensure!(used.status.success(), "it ended with {}\n{}", used.status, words());
+        let errors = || fs::read_to_string(&stderr).unwrap_or_default();
+        ensure!(used.status.success(), "it ended with {}\n{}", used.status, errors());
         let (status, log) = model.stop()?;
-        // The figures would be of a program that does less.
-        ensure!(status.success() && !log.contains("no answer"), "its model ended with {status}\n{log}");
+        // A harness without replies would do less work.
+        ensure!(status.success() && !log.contains("no answer"), "the model ended with {status}\n{log}");
         let requests = fs::read_dir(place.join("recording/provider_dumps"))?
             .flatten()
             .filter(|file| file.file_name().to_string_lossy().ends_with("_request.json"))
             .count();
-        ensure!(requests >= LEAST_REQUESTS, "it asked {requests} times, not {LEAST_REQUESTS}\n{}", words());
+        ensure!(
+            requests >= MIN_REQUESTS,
+            "it sent {requests} requests, expected {MIN_REQUESTS}\n{}",
+            errors()
+        );
         Ok(Sample {
             seconds: used.took.as_secs_f64(),
             cpu: used.cpu.as_secs_f64(),
@@ -134,7 +137,7 @@ impl Target {
         })
     }
 
-    /// The scripted model, behind a recorder like everybody else's.
+    /// Starts the scripted model with a recorder.
     fn model(&self, offshoot: &Path, place: &Path) -> Result<(Server, SocketAddr)> {
         let mut command = Command::new(offshoot);
         command
@@ -144,9 +147,9 @@ impl Target {
             .arg(place.join("recording"))
             .current_dir(self.ready.workspace())
             .env("OFFSHOOT_DATA_DIR", self.folder.join("data"));
-        let mut server = Server::start(&mut command, &place.join("model.log"), Signal::Interrupt)?;
-        let address = server.wait_until(|said| {
-            said.lines().find_map(|line| line.trim().strip_prefix("http://")?.parse().ok())
+        let mut server = Server::start(&mut command, &place.join("model.log"), StopSignal::Interrupt)?;
+        let address = server.wait_until(|log| {
+            log.lines().find_map(|line| line.trim().strip_prefix("http://")?.parse().ok())
         })?;
         Ok((server, address))
     }

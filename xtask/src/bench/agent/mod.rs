@@ -1,5 +1,5 @@
-//! `cargo xtask bench agent`: what it takes to run an agent, with our kernel and with others, and how many durable
-//! steps a second the journal under it takes.
+//! `cargo xtask bench agent`: time and memory of a run with our kernel and with other harnesses, and the durable steps per second
+//! of the journal.
 
 mod harnesses;
 mod steps;
@@ -14,18 +14,18 @@ use clap::Args;
 use super::target::offshoot_program;
 use crate::command::{cargo, run as run_command};
 
-/// How much to measure.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct AgentArgs {
-    /// How often each is measured
+    /// Number of measurements of each target
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Only the journal, no harness
+    /// Measure only the journal
     #[arg(long)]
     steps_only: bool,
 }
 
-/// Measures all of it, and prints the tables.
+/// Measures harnesses and journal, and prints the tables.
 pub(super) fn run(args: &AgentArgs) -> Result<()> {
     if cfg!(debug_assertions) {
         let rounds = args.rounds.to_string();
@@ -34,11 +34,11 @@ pub(super) fn run(args: &AgentArgs) -> Result<()> {
         return run_command(&mut again);
     }
     let here = env::current_exe()?;
-    // Beside the program, not in the system's temporary folder: that may be memory, and a journal's disk is not.
+    // Not in the system's temporary folder, which may be in memory.
     let folder = tempfile::Builder::new()
         .prefix("bench-")
-        .tempdir_in(here.parent().context("a program lies in a folder")?)
-        .context("could not create a folder to measure in")?;
+        .tempdir_in(here.parent().context("a program is in a folder")?)
+        .context("cannot create a folder for the measurement")?;
     let rows = match args.steps_only {
         true => Vec::new(),
         false => harnesses::measure(&offshoot_program()?, folder.path(), args.rounds)?,

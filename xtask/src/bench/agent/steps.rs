@@ -1,7 +1,7 @@
-//! Durable steps a second: the journal through its own doors, and over SQLite alone the same rows in the same commits.
+//! Durable steps per second of the journal, compared with the same rows and commits in plain SQLite.
 //!
-//! A step is what one turn of an agent writes: the question with the last results, the reply with a call, the start
-//! of the call, its result. Each of the four is on the disk before the next begins.
+//! A step is one turn of an agent: the request with the last results, the reply with a call, the start of the call, and its
+//! result. Each of the four is on the disk before the next begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use store::{
     RunThread, Seq, Store,
 };
 
-use super::table::Speed;
+use super::table::StepSpeeds;
 
-/// How many runs go on at once, and how many steps each of them takes.
+/// Numbers of concurrent runs, and of the steps of each run.
 const RUNS: [(usize, u32); 3] = [(1, 400), (8, 200), (64, 100)];
-/// Bytes of everything that is said.
+/// Bytes of each message, call and result.
 const PAYLOAD: usize = 1024;
-/// What is shown of a reply, beside its bytes.
+/// Displayed text of a reply.
 const TEXT: &str = "I look at the next of them.";
-/// The commits that a step waits for.
+/// Number of commits of a step.
 pub(super) const COMMITS: u32 = 4;
-/// The rows that a step writes or changes, by commit; `true` for those that hold something that was said.
+/// Rows that a step writes or changes, by commit; `true` for those with a payload.
 const ROWS: [&[bool]; COMMITS as usize] = [
-    &[true, false],            // the results as a message, and the question
-    &[true, true, true, true], // the attempt, the reply in the question's row, its message, the call it asks for
-    &[false],                  // the call is at work
+    &[true, false],            // the results as a message, and the request
+    &[true, true, true, true], // the attempt, the reply in the request's row, its message, its call
+    &[false],                  // the start of the call
     &[true],                   // its result
 ];
 
-/// The rows of a step.
+/// Returns the number of rows of a step.
 pub(super) fn rows() -> usize {
     ROWS.iter().map(|rows| rows.len()).sum()
 }
 
-/// Measures each in turn, in an order that rotates from round to round.
-pub(super) fn measure(folder: &Path, rounds: u16) -> Result<Vec<Speed>> {
-    let ways: [Way; 3] = [journal, group_commit, bulk];
-    let mut speeds: Vec<Speed> = RUNS.iter().map(|(runs, _)| Speed::new(*runs)).collect();
+/// Measures the methods in turn, in an order that rotates from round to round.
+pub(super) fn measure(folder: &Path, rounds: u16) -> Result<Vec<StepSpeeds>> {
+    let methods: [WriteMethod; 3] = [journal, group_commit, bulk];
+    let mut speeds: Vec<StepSpeeds> = RUNS.iter().map(|(runs, _)| StepSpeeds::new(*runs)).collect();
     for round in 0..usize::from(rounds) {
         for (speed, (runs, steps)) in speeds.iter_mut().zip(RUNS) {
             let mut seen = [0.0; 3];
-            for turn in 0..ways.len() {
-                let at = (turn + round) % ways.len();
+            for turn in 0..methods.len() {
+                let at = (turn + round) % methods.len();
                 let place = tempfile::tempdir_in(folder)?;
-                let seconds = ways[at](&place.path().join("store.db"), runs, steps)?;
+                let seconds = methods[at](&place.path().join("store.db"), runs, steps)?;
                 seen[at] = runs as f64 * f64::from(steps) / seconds;
             }
             let [ours, group, bulk] = seen;
@@ -64,24 +64,24 @@ pub(super) fn measure(folder: &Path, rounds: u16) -> Result<Vec<Speed>> {
     Ok(speeds)
 }
 
-/// Writes the steps of so many runs into a new database; returns seconds.
-type Way = fn(&Path, usize, u32) -> Result<f64>;
+/// Writes the steps of runs into a new database. Returns the time in seconds.
+type WriteMethod = fn(&Path, usize, u32) -> Result<f64>;
 
-/// As many threads as `offshoot run` has.
+/// Creates a runtime with as many threads as `offshoot run`.
 fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?)
 }
 
-/// Group commit over SQLite alone: each run hands over the rows of one commit and waits, as it does with the journal.
+/// Group commit with plain SQLite: each run submits the rows of one commit and waits, as with the journal.
 fn group_commit(path: &Path, runs: usize, steps: u32) -> Result<f64> {
     let writer = Arc::new(store::bench::PlainGroups::open(path)?);
     runtime()?.block_on(async {
         let begin = Instant::now();
-        let walks: Vec<_> = (0..runs)
+        let tasks: Vec<_> = (0..runs)
             .map(|_| {
                 let (writer, payload) = (writer.clone(), payload().into_bytes());
                 tokio::spawn(async move {
-                    let bytes = |said: &bool| if *said { payload.clone() } else { Vec::new() };
+                    let bytes = |has_payload: &bool| if *has_payload { payload.clone() } else { Vec::new() };
                     for rows in (0..steps).flat_map(|_| ROWS) {
                         writer.commit(rows.iter().map(bytes).collect()).await?;
                     }
@@ -89,17 +89,17 @@ fn group_commit(path: &Path, runs: usize, steps: u32) -> Result<f64> {
                 })
             })
             .collect();
-        for walk in walks {
-            walk.await.context("a run panicked")??;
+        for task in tasks {
+            task.await.context("a run panicked")??;
         }
         Ok(begin.elapsed().as_secs_f64())
     })
 }
 
-/// SQLite alone with nobody who waits: each commit holds the rows of all runs.
+/// Bulk writes with plain SQLite: each commit has the rows of all runs, and no run waits.
 fn bulk(path: &Path, runs: usize, steps: u32) -> Result<f64> {
     let payload = payload();
-    let bytes = |said: &bool| if *said { payload.as_bytes() } else { &[] };
+    let bytes = |has_payload: &bool| if *has_payload { payload.as_bytes() } else { &[] };
     let group = |rows: &&[bool]| rows.iter().map(bytes).collect::<Vec<_>>().repeat(runs);
     let groups: Vec<Vec<&[u8]>> = ROWS.iter().map(group).collect();
     let raw = store::bench::PlainSqlite::open(path)?;
@@ -108,29 +108,31 @@ fn bulk(path: &Path, runs: usize, steps: u32) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// The journal, through the doors that the kernel uses.
+/// The journal, with the functions that the kernel uses.
 fn journal(path: &Path, runs: usize, steps: u32) -> Result<f64> {
     let store = Store::open(path, Options::default())?;
     let seconds = runtime()?.block_on(async {
-        let walkers: Vec<Walker> = (0..runs).map(|n| Walker::new(&store, n)).collect();
-        for walker in &walkers {
-            walker.start().await?;
+        let writers: Vec<StepWriter> = (0..runs).map(|n| StepWriter::new(&store, n)).collect();
+        for writer in &writers {
+            writer.start().await?;
         }
         let begin = Instant::now();
-        let walks: Vec<_> =
-            walkers.into_iter().map(|walker| tokio::spawn(async move { walker.walk(steps).await })).collect();
-        for walk in walks {
-            walk.await.context("a run panicked")??;
+        let tasks: Vec<_> = writers
+            .into_iter()
+            .map(|writer| tokio::spawn(async move { writer.write(steps).await }))
+            .collect();
+        for task in tasks {
+            task.await.context("a run panicked")??;
         }
         Ok::<f64, anyhow::Error>(begin.elapsed().as_secs_f64())
     })?;
     let kept: u64 = store.runs(&Filter::default())?.iter().map(|run| run.own.usage.output).sum();
-    ensure!(kept == runs as u64 * u64::from(steps), "{kept} steps were kept");
+    ensure!(kept == runs as u64 * u64::from(steps), "{kept} steps are stored");
     Ok(seconds)
 }
 
-/// A run that takes step after step.
-struct Walker {
+/// A run that writes steps.
+struct StepWriter {
     store: Store,
     run: RunId,
     head: Head,
@@ -138,10 +140,10 @@ struct Walker {
     payload: String,
 }
 
-impl Walker {
-    fn new(store: &Store, n: usize) -> Walker {
+impl StepWriter {
+    fn new(store: &Store, n: usize) -> StepWriter {
         let payload = payload();
-        Walker {
+        StepWriter {
             store: store.clone(),
             run: RunId::new(format!("06fyqz3k8m4t{n:04}")),
             head: Head::new(payload.as_bytes()),
@@ -173,14 +175,14 @@ impl Walker {
         Ok(self.store.start_run(run, Lease { pid: std::process::id(), start: 1 }).await.map(drop)?)
     }
 
-    async fn walk(&self, steps: u32) -> Result<()> {
+    async fn write(&self, steps: u32) -> Result<()> {
         for step in 1..=steps {
-            let asked = self.store.begin_model_call(self.question(step)).await?;
-            let seq = self.store.finish_model_call(asked, self.attempt(), self.answer(step)).await?;
+            let call = self.store.begin_model_call(self.request(step)).await?;
+            let seq = self.store.finish_model_call(call, self.attempt(), self.reply(step)).await?;
             let message = seq.context("a reply is a message")?;
             let key = CallKey { run: self.run.clone(), message, position: 0 };
             self.store.start_calls(&self.run, std::slice::from_ref(&key), NOW).await?;
-            self.store.finish_call(self.finished(key, step)).await?;
+            self.store.finish_call(self.result(key, step)).await?;
         }
         Ok(())
     }
@@ -190,7 +192,7 @@ impl Walker {
         NewMessage { role, origin, bytes: self.payload.clone().into_bytes(), text, at: NOW }
     }
 
-    fn question(&self, step: u32) -> NewModelCall {
+    fn request(&self, step: u32) -> NewModelCall {
         NewModelCall {
             run: self.run.clone(),
             step,
@@ -225,7 +227,7 @@ impl Walker {
         }
     }
 
-    fn answer(&self, step: u32) -> NewReply {
+    fn reply(&self, step: u32) -> NewReply {
         NewReply {
             reply: self.payload.clone().into_bytes(),
             usage: Usage { input: 10, output: 1, ..Usage::default() },
@@ -240,7 +242,7 @@ impl Walker {
         }
     }
 
-    fn finished(&self, key: CallKey, step: u32) -> FinishedCall {
+    fn result(&self, key: CallKey, step: u32) -> FinishedCall {
         let blocks = vec![Block::Text { text: self.payload.clone() }];
         let call = CallId::new(format!("toolu_{step}"));
         let result = ToolResult { call, blocks, is_error: false, server: false };
@@ -248,10 +250,10 @@ impl Walker {
     }
 }
 
-/// Some moment.
+/// An arbitrary time.
 const NOW: Millis = Millis(1_770_000_000_000);
 
-/// Something that was said.
+/// Returns an arbitrary payload.
 fn payload() -> String {
     "the cutting stands in wet sand; ".repeat(PAYLOAD / 32)
 }
@@ -261,13 +263,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_write_what_they_are_asked_to() {
+    fn all_methods_write() {
         assert_eq!((payload().len(), rows()), (PAYLOAD, 8));
         let place = tempfile::tempdir().expect("a folder");
-        assert!(journal(&place.path().join("store.db"), 3, 2).expect("walked") > 0.0);
+        assert!(journal(&place.path().join("store.db"), 3, 2).expect("written") > 0.0);
         assert!(group_commit(&place.path().join("group.db"), 3, 2).expect("written") > 0.0);
         assert!(bulk(&place.path().join("raw.db"), 3, 2).expect("written") > 0.0);
-        // 3 runs, 2 steps, 6 rows with words in each
+        // 3 runs, 2 steps, 6 rows with a payload in each
         let size = std::fs::metadata(place.path().join("raw.db")).expect("a database").len();
         assert!(size >= 36 * PAYLOAD as u64, "{size} bytes");
     }

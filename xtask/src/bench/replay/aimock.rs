@@ -1,4 +1,4 @@
-//! aimock, from npm: it records what a provider said as text, and makes new events of that text for every answer.
+//! Installs and starts aimock from npm, which records the text of a response and divides it into new events.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::target::{Kind, Pace, Target};
-use crate::bench::load::{self, Call};
+use crate::bench::load::{self, LoadCall};
 use crate::bench::on_runtime;
-use crate::bench::server::{Server, Signal, free_address};
+use crate::bench::server::{Server, StopSignal, free_address};
 use crate::bench::traffic::Traffic;
 use crate::cache;
 use crate::command::{find, output};
@@ -19,30 +19,30 @@ use crate::command::{find, output};
 const PACKAGE: &str = "@copilotkit/aimock";
 const VERSION: &str = "1.43.0";
 
-/// Has it record one call; returns the folder of its fixtures, and what the client saw.
+/// Records one call. Returns the folder of fixtures and the reads of the client.
 pub(super) fn record(
     traffic: Traffic,
     upstream: SocketAddr,
     folder: &Path,
 ) -> Result<(PathBuf, load::Reads)> {
     let fixtures = folder.join("fixtures");
-    fs::create_dir(&fixtures).context("could not create a folder for fixtures")?;
+    fs::create_dir(&fixtures).context("cannot create a folder for fixtures")?;
     let more = ["--record", "--provider-anthropic", &format!("http://{upstream}")];
     let (address, mut server) = start(&fixtures, &more, &folder.join("recorder.log"))?;
     server.wait_for_port(address)?;
-    let call = Call { request: traffic.request(address), expected: None };
+    let call = LoadCall { request: traffic.request(address), expected: None };
     let reads = on_runtime(load::once(address, &call))?;
-    let (_, said) = server.stop()?;
-    ensure!(!files(&fixtures)?.is_empty(), "it recorded nothing\n{said}");
+    let (_, log) = server.stop()?;
+    ensure!(!files(&fixtures)?.is_empty(), "aimock recorded nothing\n{log}");
     Ok((fixtures, reads))
 }
 
-/// Starts it on what it recorded.
+/// Starts aimock with its fixtures.
 pub(super) fn replay(traffic: Traffic, fixtures: &Path, pace: Pace, folder: &Path) -> Result<Target> {
     if pace == Pace::Instant {
-        forget_timings(fixtures)?;
+        remove_timings(fixtures)?;
     }
-    // It cuts the text anew. In pieces of 20 characters, as it does by itself, the events would be four times as many.
+    // aimock divides the text into new events. Its default of 20 characters would produce four times as many.
     let length = traffic.delta_length().to_string();
     let (address, server) = start(fixtures, &["--strict", "--chunk-size", &length], &folder.join("log"))?;
     Target::start(Kind::Aimock, format!("aimock {VERSION}"), address, server)
@@ -59,16 +59,16 @@ fn start(fixtures: &Path, more: &[&str], log: &Path) -> Result<(SocketAddr, Serv
         .args(["--log-level", "warn", "--fixtures"])
         .arg(fixtures)
         .args(more);
-    Ok((address, Server::start(&mut command, log, Signal::Terminate)?))
+    Ok((address, Server::start(&mut command, log, StopSignal::Terminate)?))
 }
 
-/// The pinned version, installed once into the cache.
+/// Returns the pinned version, which is installed once into the cache.
 fn provide() -> Result<PathBuf> {
     let folder = cache::folder()?.join("tools/aimock").join(VERSION);
     cache::provide(&folder, "node_modules/@copilotkit/aimock/dist/cli.js", |prefix| {
-        eprintln!("installing aimock {VERSION}, once");
+        eprintln!("installing aimock {VERSION} once");
         let npm = find("npm").context("`npm` is not installed\nhint: sudo apt-get install npm")?;
-        // Without a file of its own, npm would look for one in the folders above.
+        // Without this file, npm would search for one in the folders above.
         fs::write(prefix.join("package.json"), "{\"private\":true}\n")?;
         output(
             Command::new(npm)
@@ -81,12 +81,11 @@ fn provide() -> Result<PathBuf> {
     })
 }
 
-/// Takes the recorded times out of the fixtures: with them it would wait a millisecond before each event at least,
-/// at whatever speed.
-fn forget_timings(fixtures: &Path) -> Result<()> {
+/// Removes the recorded times from the fixtures, because with them aimock waits at least a millisecond before each event.
+fn remove_timings(fixtures: &Path) -> Result<()> {
     for file in files(fixtures)? {
         let mut value: Value = serde_json::from_slice(&fs::read(&file)?)
-            .with_context(|| format!("`{}` is no fixture", file.display()))?;
+            .with_context(|| format!("`{}` is not a fixture", file.display()))?;
         let entries = value.get_mut("fixtures").and_then(Value::as_array_mut);
         for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
             entry.remove("recordedTimings");
@@ -96,7 +95,7 @@ fn forget_timings(fixtures: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,6 +1,6 @@
-//! `cargo xtask bench replay`: a recorded response from nginx, from ourselves and from aimock, round after round.
+//! `cargo xtask bench replay`: a recorded response from nginx, `offshoot replay` and aimock, round after round.
 //!
-//! What is replayed is recorded first, by each with its own means: one call to the scripted provider.
+//! Each program first records one call to the scripted provider.
 
 mod aimock;
 mod pace;
@@ -15,33 +15,33 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use self::table::{Aim, Row, Sample};
+use self::table::{PerformanceAim, Row, Sample};
 use self::target::{Kind, Target};
-use super::load::{self, Call};
-use super::process::Tree;
+use super::load::{self, LoadCall};
+use super::process::ProcessTree;
 use super::proxy::SETTLE;
-use super::server::{Server, Signal};
+use super::server::{Server, StopSignal};
 use super::table::quantile;
 use super::traffic::Traffic;
 use crate::command::{cargo, run as run_command};
 
 const CONNECTIONS: [usize; 2] = [1, 32];
-/// The requests that are measured, by the size of their bodies; the response is of 20 KB.
+/// Sizes of the request bodies. The response has 20 KB.
 const SIZES: [usize; 2] = [20_000, 100_000];
 const EVENTS: usize = 105;
 
-/// How much to measure.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
-    /// How often each target is measured at each number of connections
+    /// Number of measurements of each target for each number of connections
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Requests in one measurement
+    /// Number of requests in one measurement
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
 }
 
-/// Measures all targets that this machine has, and prints the tables.
+/// Measures all installed targets, and prints the tables.
 pub(super) fn run(args: &ReplayArgs) -> Result<()> {
     if cfg!(debug_assertions) {
         return run_optimized(args);
@@ -49,8 +49,8 @@ pub(super) fn run(args: &ReplayArgs) -> Result<()> {
     let here = env::current_exe()?;
     let folder = tempfile::Builder::new()
         .prefix("bench-")
-        .tempdir_in(here.parent().context("a program lies in a folder")?)
-        .context("could not create a folder to measure in")?;
+        .tempdir_in(here.parent().context("a program is in a folder")?)
+        .context("cannot create a folder for the measurement")?;
     let cores = thread::available_parallelism()?;
     println!("Rounds: {}, requests in each measurement: {}, cores: {cores}.\n", args.rounds, args.requests);
     let mut aims = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<()> {
     Ok(())
 }
 
-/// Does the same again from a release build: a client compiled for debugging would measure itself.
+/// Runs the benchmark in a release build, because a debug build of the client would be the bottleneck.
 fn run_optimized(args: &ReplayArgs) -> Result<()> {
     let (rounds, requests) = (args.rounds.to_string(), args.requests.to_string());
     run_command(
@@ -72,9 +72,9 @@ fn run_optimized(args: &ReplayArgs) -> Result<()> {
     )
 }
 
-/// The scripted provider, saying so many events with so many microseconds between them.
+/// Starts the scripted provider with a number of events and an average time between them in microseconds.
 fn start_upstream(folder: &Path, events: usize, gap: u64) -> Result<(Server, std::net::SocketAddr)> {
-    std::fs::create_dir_all(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     let mut server = Server::start(
         Command::new(env::current_exe()?).args([
             "bench-upstream",
@@ -84,13 +84,13 @@ fn start_upstream(folder: &Path, events: usize, gap: u64) -> Result<(Server, std
             &gap.to_string(),
         ]),
         &folder.join("upstream.log"),
-        Signal::Terminate,
+        StopSignal::Terminate,
     )?;
-    let address = server.wait_until(|said| said.lines().next()?.parse().ok())?;
+    let address = server.wait_until(|log| log.lines().next()?.parse().ok())?;
     Ok((server, address))
 }
 
-/// Starts those targets that this machine has.
+/// Starts the installed targets.
 fn start_all(kinds: &[Kind], start: impl Fn(Kind) -> Result<Target>) -> Vec<Target> {
     let mut targets = Vec::new();
     for kind in kinds {
@@ -102,8 +102,8 @@ fn start_all(kinds: &[Kind], start: impl Fn(Kind) -> Result<Target>) -> Vec<Targ
     targets
 }
 
-/// All that is measured with requests of one size.
-fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<Aim>> {
+/// Measures requests of one size.
+fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<PerformanceAim>> {
     let traffic = Traffic { request: size, events: EVENTS, is_agent: true };
     let (upstream, address) = start_upstream(folder, EVENTS, 0)?;
     let start = |kind: Kind| kind.start(traffic, address, &folder.join(kind.name()));
@@ -117,7 +117,7 @@ fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<Aim
                 let at = (turn + round) % targets.len();
                 let name = targets[at].kind.name();
                 let sample = measure(&targets[at], traffic, connections, args.requests)
-                    .with_context(|| format!("could not measure {name}"))?;
+                    .with_context(|| format!("cannot measure {name}"))?;
                 let (number, speed) = (round + 1, sample.requests_per_second);
                 eprintln!(
                     "round {number}, {size} bytes, connections: {connections}, {name}: {speed:.0} requests/s"
@@ -138,33 +138,34 @@ fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<Aim
     Ok(aims)
 }
 
-/// One measurement: so many requests, and what the target used from the first until it was at rest again.
+/// Measures a number of requests, and the CPU time of the target until it is idle again.
 fn measure(target: &Target, traffic: Traffic, connections: usize, requests: u32) -> Result<Sample> {
     let tree = target.server.tree();
     let mut before = None;
-    let started = || before = Some(Tree::cpu(tree));
-    let call = Call { request: traffic.request(target.address), expected: target.expected(traffic) };
-    let load = super::on_runtime(load::run(target.address, call, connections, requests, started))?;
+    let on_start = || before = Some(ProcessTree::cpu(tree));
+    let call = LoadCall { request: traffic.request(target.address), expected: target.expected(traffic) };
+    let load = super::on_runtime(load::run(target.address, call, connections, requests, on_start))?;
     if !tree.settle(SETTLE) {
         eprintln!("{} was still busy {} s after its last response", target.kind.name(), SETTLE.as_secs());
     }
-    let used = tree.cpu() - before.context("the measurement never began")?;
-    let median = quantile(load.milliseconds(|answer| answer.whole), 0.5).context("nothing was measured")?;
+    let used = tree.cpu() - before.context("the measurement did not start")?;
+    let median =
+        quantile(load.milliseconds(|response| response.total), 0.5).context("nothing was measured")?;
     Ok(Sample {
         requests_per_second: f64::from(requests) / load.elapsed.as_secs_f64(),
-        whole_median_ms: median,
+        total_median_ms: median,
         cpu_ms_per_request: used.as_secs_f64() * 1e3 / f64::from(requests),
-        answers: load.answers.len(),
+        responses: load.responses.len(),
         bodies: load.bodies(),
     })
 }
 
-/// Stops a target. Our own must have had every turn asked for and every request answered.
+/// Stops a target. Checks that `offshoot replay` served each turn and each request.
 fn finish(target: Target) -> Result<()> {
     let name = target.kind.name();
-    let (status, said) = target.server.stop().with_context(|| format!("could not stop {name}"))?;
+    let (status, log) = target.server.stop().with_context(|| format!("cannot stop {name}"))?;
     if target.kind == Kind::Offshoot && !status.success() {
-        bail!("{name} ended with {status}: its figures do not count\n{said}");
+        bail!("{name} ended with {status}, so its figures are invalid\n{log}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Whether a replay at the recorded pace takes as long as what it replays.
+//! Compares the time of a replay at the recorded pace with the recorded time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::table::{Aim, Paced, render_pace};
+use super::table::{PaceRow, PerformanceAim, render_pace};
 use super::target::{Kind, Pace, Target, offshoot, record};
 use super::{aimock, start_upstream};
-use crate::bench::load::{self, Call, Reads};
+use crate::bench::load::{self, LoadCall, Reads};
 use crate::bench::on_runtime;
 use crate::bench::traffic::Traffic;
 
 const TRAFFIC: Traffic = Traffic { request: 20_000, events: 200, is_agent: true };
-/// Microseconds between two events, on average: 3 s for them all.
+/// Average microseconds between two events: 3 s in total.
 const GAP: u64 = 15_000;
 
-/// Replays a slow response round after round, prints the table, and says how the aims were met.
-pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<Aim>> {
+/// Replays a slow response round after round, prints the table, and returns the aims.
+pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<PerformanceAim>> {
     let (upstream, address) = start_upstream(folder, TRAFFIC.events, GAP)?;
     let mut targets = Vec::new();
     for kind in [Kind::Offshoot, Kind::Aimock] {
@@ -29,24 +29,25 @@ pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<Aim>> {
         }
     }
     drop(upstream);
-    let mut rows: Vec<Paced> = targets.iter().map(|(target, reads)| Paced::of(target, reads)).collect();
+    let mut rows: Vec<PaceRow> = targets.iter().map(|(target, reads)| PaceRow::of(target, reads)).collect();
     for round in 0..rounds {
         for ((target, _), row) in targets.iter().zip(&mut rows) {
-            let call = Call { request: TRAFFIC.request(target.address), expected: target.expected(TRAFFIC) };
+            let call =
+                LoadCall { request: TRAFFIC.request(target.address), expected: target.expected(TRAFFIC) };
             let reads = on_runtime(load::once(target.address, &call))
-                .with_context(|| format!("could not measure {}", target.kind.name()))?;
+                .with_context(|| format!("cannot measure {}", target.kind.name()))?;
             let took = reads.last().map_or(Duration::ZERO, |(time, _)| *time);
             eprintln!("round {}, recorded pace, {}: {took:.2?}", round + 1, target.kind.name());
             row.push(&reads);
         }
     }
     println!("{}", render_pace(&rows));
-    Ok(rows.iter().filter(|row| row.kind == Kind::Offshoot).map(Paced::aim).collect())
+    Ok(rows.iter().filter(|row| row.kind == Kind::Offshoot).map(PaceRow::aim).collect())
 }
 
-/// Has a target record the slow response, and then replay it; what the client saw of the recorded one comes along.
+/// Lets a target record the slow response and replay it. Returns the reads of the recorded response, too.
 fn prepare(kind: Kind, upstream: SocketAddr, folder: &Path) -> Result<(Target, Reads)> {
-    fs::create_dir(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+    fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
     if kind == Kind::Aimock {
         let (fixtures, reads) = aimock::record(TRAFFIC, upstream, folder)?;
         return Ok((aimock::replay(TRAFFIC, &fixtures, Pace::Recorded, folder)?, reads));

@@ -1,4 +1,4 @@
-//! What was measured, as Markdown, and whether the aims were met.
+//! Formats the results and aims as Markdown.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,19 +8,19 @@ use super::target::{Kind, Target};
 use crate::bench::load::Reads;
 use crate::bench::table::{Memory, cell, quantile, render_memory as memory};
 
-/// CPU per request, in milliseconds.
-const CPU: f64 = 0.2;
-/// How far the time of a replay at the recorded pace may be from the recorded one.
-const OFF: f64 = 0.05;
+/// Maximum CPU time per request in milliseconds.
+const MAX_CPU_MS: f64 = 0.2;
+/// Maximum deviation of a replay at the recorded pace.
+const MAX_DEVIATION: f64 = 0.05;
 
 /// One measurement of one target.
 #[derive(Clone)]
 pub(super) struct Sample {
     pub(super) requests_per_second: f64,
-    pub(super) whole_median_ms: f64,
+    pub(super) total_median_ms: f64,
     pub(super) cpu_ms_per_request: f64,
-    pub(super) answers: usize,
-    /// The bodies that came, by their hashes.
+    pub(super) responses: usize,
+    /// Hashes of the different bodies.
     pub(super) bodies: BTreeSet<u64>,
 }
 
@@ -31,8 +31,8 @@ pub(super) struct Row {
     pub(super) samples: Vec<Sample>,
 }
 
-/// Something we want to reach.
-pub(super) struct Aim {
+/// A performance target.
+pub(super) struct PerformanceAim {
     pub(super) figure: String,
     pub(super) aim: String,
     pub(super) measured: String,
@@ -48,14 +48,14 @@ impl Row {
         quantile(self.samples.iter().map(value).collect(), 0.5)
     }
 
-    /// The median of each round's own ratio.
+    /// Returns the median of the ratios of each round.
     fn against(&self, other: Option<&Row>, value: impl Fn(&Sample) -> f64) -> Option<f64> {
         let other = other.filter(|other| other.kind != self.kind)?;
         let ratios = self.samples.iter().zip(&other.samples).map(|(us, them)| value(us) / value(them));
         quantile(ratios.collect(), 0.5)
     }
 
-    /// Over all rounds: the kernel counts in hundredths of a second, and nginx needs few of them in one.
+    /// Returns the mean over all rounds, because Linux counts in hundredths of a second and nginx needs few.
     fn cpu(&self) -> Option<f64> {
         let all: f64 = self.samples.iter().map(|sample| sample.cpu_ms_per_request).sum();
         (!self.samples.is_empty()).then(|| all / self.samples.len() as f64)
@@ -66,14 +66,14 @@ impl Row {
         (other > 0.0).then_some(self.cpu()? / other)
     }
 
-    /// How many answers there were, and how many different ones.
+    /// Returns the number of responses and of different bodies.
     fn bodies(&self) -> (usize, usize) {
         let bodies: BTreeSet<u64> = self.samples.iter().flat_map(|sample| &sample.bodies).copied().collect();
-        (self.samples.iter().map(|sample| sample.answers).sum(), bodies.len())
+        (self.samples.iter().map(|sample| sample.responses).sum(), bodies.len())
     }
 }
 
-/// The measurements with one request at one number of connections: medians over the rounds.
+/// Formats the medians over the rounds for one size and one number of connections.
 pub(super) fn render(size: usize, connections: usize, rows: &[Row]) -> String {
     let mut text = format!(
         "### A request of {} KB, {connections} connection{}\n\n\
@@ -91,29 +91,29 @@ pub(super) fn render(size: usize, connections: usize, rows: &[Row]) -> String {
             row.description,
             cell(row.median(|sample| sample.requests_per_second), 0),
             cell(row.against(nginx, |sample| sample.requests_per_second), 2),
-            cell(row.median(|sample| sample.whole_median_ms), 2),
+            cell(row.median(|sample| sample.total_median_ms), 2),
             cell(row.cpu(), 3),
             cell(row.cpu_against(nginx), 1),
         )
-        .expect("a string takes all");
+        .expect("a string accepts all text");
     }
     text
 }
 
-/// What our own row was to reach.
-pub(super) fn aims(size: usize, connections: usize, rows: &[Row]) -> Vec<Aim> {
+/// Returns the aims of our row.
+pub(super) fn aims(size: usize, connections: usize, rows: &[Row]) -> Vec<PerformanceAim> {
     let Some(ours) = rows.iter().find(|row| row.kind == Kind::Offshoot) else { return Vec::new() };
     let Some(cpu) = ours.cpu() else { return Vec::new() };
     let (answers, bodies) = ours.bodies();
     let what = format!("{} KB, connections: {connections}", size / 1000);
     vec![
-        Aim {
+        PerformanceAim {
             figure: format!("CPU per request, {what}"),
-            aim: format!("at most {CPU} ms"),
+            aim: format!("at most {MAX_CPU_MS} ms"),
             measured: format!("{cpu:.3} ms"),
-            is_met: cpu <= CPU,
+            is_met: cpu <= MAX_CPU_MS,
         },
-        Aim {
+        PerformanceAim {
             figure: format!("distinct bodies, {what}"),
             aim: "1".to_owned(),
             measured: format!("{bodies} in {answers}"),
@@ -122,17 +122,17 @@ pub(super) fn aims(size: usize, connections: usize, rows: &[Row]) -> Vec<Aim> {
     ]
 }
 
-pub(super) fn render_aims(aims: &[Aim]) -> String {
+pub(super) fn render_aims(aims: &[PerformanceAim]) -> String {
     let mut text = "### The aims\n\n| figure | aim | measured | |\n|---|---|---|---|\n".to_owned();
     for aim in aims {
         let met = if aim.is_met { "met" } else { "**missed**" };
         writeln!(text, "| {} | {} | {} | {met} |", aim.figure, aim.aim, aim.measured)
-            .expect("a string takes all");
+            .expect("a string accepts all text");
     }
     text
 }
 
-/// Peak memory of each target, after the first round and now.
+/// Formats the peak memory of each target after the first round and now.
 pub(super) fn render_memory(targets: &[Target], early: &[f64]) -> String {
     let rows = targets.iter().zip(early).map(|(target, early)| Memory {
         description: target.description.clone(),
@@ -142,17 +142,17 @@ pub(super) fn render_memory(targets: &[Target], early: &[f64]) -> String {
     memory(&rows.collect::<Vec<_>>())
 }
 
-/// Replays at the recorded pace, and what they replay.
-pub(super) struct Paced {
+/// Replays at the recorded pace, with the recorded reads.
+pub(super) struct PaceRow {
     pub(super) kind: Kind,
     description: String,
     recorded: Reads,
     replayed: Vec<Reads>,
 }
 
-impl Paced {
-    pub(super) fn of(target: &Target, recorded: &Reads) -> Paced {
-        Paced {
+impl PaceRow {
+    pub(super) fn of(target: &Target, recorded: &Reads) -> PaceRow {
+        PaceRow {
             kind: target.kind,
             description: target.description.clone(),
             recorded: recorded.clone(),
@@ -164,18 +164,18 @@ impl Paced {
         self.replayed.push(reads.clone());
     }
 
-    /// How far the total time of each replay is from the recorded one, as a share of it.
-    fn off(&self) -> Vec<f64> {
+    /// Returns the relative deviation of the total time of each replay.
+    fn deviations(&self) -> Vec<f64> {
         let recorded = total(&self.recorded).as_secs_f64();
         self.replayed.iter().map(|reads| total(reads).as_secs_f64() / recorded - 1.0).collect()
     }
 
-    /// The one that is furthest off.
+    /// Returns the largest deviation.
     fn worst(&self) -> f64 {
-        self.off().into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or_default()
+        self.deviations().into_iter().max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or_default()
     }
 
-    /// The largest distance in time between a read and the recorded read at the same place of the body.
+    /// Returns the largest time difference between a read and the recorded read at the same offset.
     fn shift(&self) -> Option<Duration> {
         let recorded: std::collections::BTreeMap<usize, Duration> =
             self.recorded.iter().map(|(time, seen)| (*seen, *time)).collect();
@@ -187,16 +187,16 @@ impl Paced {
         same.max()
     }
 
-    pub(super) fn aim(&self) -> Aim {
-        Aim {
+    pub(super) fn aim(&self) -> PerformanceAim {
+        PerformanceAim {
             figure: "total time at the recorded pace, the worst round".to_owned(),
-            aim: format!("within {:.0} % of the recording", OFF * 100.0),
+            aim: format!("within {:.0} % of the recording", MAX_DEVIATION * 100.0),
             measured: format!("{:+.1} %", self.worst() * 100.0),
-            is_met: self.worst().abs() <= OFF,
+            is_met: self.worst().abs() <= MAX_DEVIATION,
         }
     }
 
-    /// How often the client had to read. Who is late may be given two events at once, so fewer mean nothing.
+    /// Returns the numbers of reads. A late client may read two events at once.
     fn reads(&self) -> String {
         let counts: BTreeSet<usize> = self.replayed.iter().map(Vec::len).collect();
         counts.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
@@ -207,9 +207,9 @@ fn total(reads: &Reads) -> Duration {
     reads.last().map_or(Duration::ZERO, |(time, _)| *time)
 }
 
-pub(super) fn render_pace(rows: &[Paced]) -> String {
+pub(super) fn render_pace(rows: &[PaceRow]) -> String {
     let mut text = "### The recorded pace\n\n\
-         | target | recorded s | replayed s, median | off, median | off, worst | reads recorded | reads replayed | furthest shift of a read, ms |\n\
+         | target | recorded s | replayed s, median | deviation, median | deviation, worst | reads recorded | reads replayed | largest shift of a read, ms |\n\
          |---|---|---|---|---|---|---|---|\n"
         .to_owned();
     for row in rows {
@@ -222,13 +222,13 @@ pub(super) fn render_pace(rows: &[Paced]) -> String {
             row.description,
             total(&row.recorded).as_secs_f64(),
             cell(quantile(totals, 0.5), 2),
-            percent(quantile(row.off(), 0.5)),
+            percent(quantile(row.deviations(), 0.5)),
             percent(Some(row.worst())),
             row.recorded.len(),
             row.reads(),
             cell(row.shift().map(|shift| shift.as_secs_f64() * 1e3), 1),
         )
-        .expect("a string takes all");
+        .expect("a string accepts all text");
     }
     text
 }
@@ -242,9 +242,9 @@ mod tests {
     fn row(kind: Kind, samples: &[(f64, f64, &[u64])]) -> Row {
         let samples = samples.iter().map(|&(requests_per_second, cpu_ms_per_request, bodies)| Sample {
             requests_per_second,
-            whole_median_ms: 1e3 / requests_per_second,
+            total_median_ms: 1e3 / requests_per_second,
             cpu_ms_per_request,
-            answers: 10,
+            responses: 10,
             bodies: bodies.iter().copied().collect(),
         });
         Row { kind, description: kind.name().to_owned(), samples: samples.collect() }
@@ -283,7 +283,7 @@ mod tests {
         let reads = |times: &[u64]| -> Reads {
             times.iter().enumerate().map(|(at, ms)| (Duration::from_millis(*ms), at + 1)).collect()
         };
-        let paced = Paced {
+        let paced = PaceRow {
             kind: Kind::Offshoot,
             description: "offshoot replay".to_owned(),
             recorded: reads(&[100, 500, 1000]),
@@ -292,7 +292,7 @@ mod tests {
         expect![[r#"
             ### The recorded pace
 
-            | target | recorded s | replayed s, median | off, median | off, worst | reads recorded | reads replayed | furthest shift of a read, ms |
+            | target | recorded s | replayed s, median | deviation, median | deviation, worst | reads recorded | reads replayed | largest shift of a read, ms |
             |---|---|---|---|---|---|---|---|
             | offshoot replay | 1.00 | 1.01 | +1.0 % | -6.0 % | 3 | 3 | 60.0 |
         "#]]

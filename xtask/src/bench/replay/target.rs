@@ -1,4 +1,4 @@
-//! Who replays: nginx with a file, ourselves, aimock.
+//! Targets of the replay benchmark: nginx with a file, `offshoot replay`, aimock.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,21 +8,21 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::aimock;
-use crate::bench::load::{self, Call};
-use crate::bench::server::{Server, Signal, free_address};
+use crate::bench::load::{self, LoadCall};
+use crate::bench::server::{Server, StopSignal, free_address};
 use crate::bench::target::{self, RECORDING, start_nginx};
 use crate::bench::traffic::Traffic;
 
 /// A server that has the recorded response.
 pub(super) struct Target {
     pub(super) kind: Kind,
-    /// What exactly was measured.
+    /// Version and configuration.
     pub(super) description: String,
     pub(super) address: SocketAddr,
     pub(super) server: Server,
 }
 
-/// The kinds of targets, in the order of the table.
+/// Kinds of targets in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Nginx,
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Aimock,
 }
 
-/// How fast a recording is replayed.
+/// Pace of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
     Instant,
@@ -48,9 +48,9 @@ impl Kind {
         }
     }
 
-    /// Records one call to `upstream` below `folder`, and makes the target ready to replay it at once.
+    /// Records one call to `upstream` in `folder`, and starts the target at instant pace.
     pub(super) fn start(self, traffic: Traffic, upstream: SocketAddr, folder: &Path) -> Result<Target> {
-        fs::create_dir_all(folder).with_context(|| format!("could not create `{}`", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         match self {
             Kind::Nginx => nginx(traffic, folder),
             Kind::Offshoot => {
@@ -76,29 +76,29 @@ impl Target {
         Ok(Target { kind, description, address, server })
     }
 
-    /// What every answer must be; aimock does not keep the bytes, so nothing can be asked of it.
+    /// Returns the required response body; `None` for aimock, which does not keep the bytes.
     pub(super) fn expected(&self, traffic: Traffic) -> Option<Vec<u8>> {
         (self.kind != Kind::Aimock).then(|| traffic.events().concat().into_bytes())
     }
 
-    /// In megabytes.
+    /// Returns the peak memory in megabytes.
     pub(super) fn peak_memory(&self) -> f64 {
         self.server.tree().peak_memory() as f64 / 1e6
     }
 }
 
-/// nginx refuses a POST to a file, and answers the refusal with the file: it reads the request and throws it away.
+/// Starts nginx with a static file. nginx refuses a POST to a file; the file is its error page.
 fn nginx(traffic: Traffic, folder: &Path) -> Result<Target> {
     let file = folder.join("files/v1/messages");
-    fs::create_dir_all(file.parent().context("a file lies in a folder")?)?;
-    fs::write(&file, traffic.events().concat()).context("could not write the file that nginx serves")?;
+    fs::create_dir_all(file.parent().context("a file is in a folder")?)?;
+    fs::write(&file, traffic.events().concat()).context("cannot write the file of nginx")?;
     let http = "sendfile on; tcp_nopush on; open_file_cache max=10; default_type text/event-stream;";
     let location = format!("root {}; error_page 405 =200 $uri;", folder.join("files").display());
     let (version, address, server) = start_nginx(folder, http, &location)?;
     Target::start(Kind::Nginx, format!("nginx {version}, a static file"), address, server)
 }
 
-/// Has `offshoot proxy` record one call; returns the recording, and what the client saw.
+/// Records one call with `offshoot proxy`. Returns the recording and the reads of the client.
 pub(super) fn record(
     traffic: Traffic,
     upstream: SocketAddr,
@@ -107,10 +107,10 @@ pub(super) fn record(
     let folder = folder.join("recorder");
     let proxy = target::Kind::Offshoot.start(upstream, &folder)?;
     let expected = Some(traffic.events().concat().into_bytes());
-    let call = Call { request: traffic.request(proxy.address), expected };
+    let call = LoadCall { request: traffic.request(proxy.address), expected };
     let reads = crate::bench::on_runtime(load::once(proxy.address, &call))?;
-    let (status, said) = proxy.server.context("the proxy is a process")?.stop()?;
-    ensure!(status.success(), "`offshoot proxy` ended with {status}\n{said}");
+    let (status, log) = proxy.server.context("the proxy is a process")?.stop()?;
+    ensure!(status.success(), "`offshoot proxy` ended with {status}\n{log}");
     Ok((folder.join(RECORDING), reads))
 }
 
@@ -125,7 +125,7 @@ pub(super) fn offshoot(recording: &Path, pace: Pace, folder: &Path) -> Result<Ta
             .args(["--listen", &address.to_string(), "--order", "free", "--pace", pace])
             .env("OFFSHOOT_DATA_DIR", folder.join("data")),
         &folder.join("log"),
-        Signal::Interrupt,
+        StopSignal::Interrupt,
     )?;
     Target::start(Kind::Offshoot, "offshoot replay".to_owned(), address, server)
 }

@@ -1,10 +1,10 @@
-//! A tree of runs to be killed: what every agent says next follows from what it was told first and how often it has
-//! spoken, so that a provider who remembers nothing can answer all of them, however often they are taken up again.
+//! A tree of runs to be killed. The next reply of each agent depends only on its prompt and on the number of its replies, so
+//! that a provider without state can answer all of them, however often they are resumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,18 @@ use serde_json::Value;
 use session::{Block, Reply, RunId, Usage};
 use store::{Filter, ModelCallStatus, Options, RunStatus, Store, StoreError};
 
-use super::verdict::Wholes;
+use super::verdict::RunSnapshots;
 use crate::provider::{self, Pace, Provider};
 
-/// What its root is called, so that its script can name its jobs.
+/// Run id of the root, so that its script can name its jobs.
 pub(super) const ROOT: &str = "1m7gsoakroot0000";
 pub(super) const PROMPT: &str = "Look around.";
-/// How many of its agents may wait for an answer at the same time: main or C, and both jobs.
+/// Maximum number of agents with a request in flight: main or C, and both jobs.
 pub(super) const AT_ONCE: usize = 3;
 
-/// One job whose end wakes main, one that it fetches, one agent that it waits for, and effects in all of them. A line is
-/// texts and calls as `id=name{json}`, with ` + ` between them; one behind `@gate ` is said when it may pass.
+/// Replies of each agent, by its prompt: a job whose end wakes main, a job that main fetches, an agent that main waits for, and
+/// effects in all of them. A reply consists of texts and of calls as `id=name{json}`, divided by ` + `. A reply after `@gate `
+/// is sent when the gate opens.
 const LINES: &[(&str, &[&str])] = &[
     (
         PROMPT,
@@ -56,43 +57,43 @@ const LINES: &[(&str, &[&str])] = &[
 ];
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(10);
-/// Between two events of an answer.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Time between two events of a reply.
 const GAP: Duration = Duration::from_millis(1);
 
-/// Who asked, and how often it had spoken.
-type Asked = (String, usize);
+/// Prompt of an agent, and number of its replies so far.
+type QuestionKey = (String, usize);
 
 /// The provider of a tree.
-pub(super) struct Lines {
+pub(super) struct TreeProvider {
     provider: Provider,
     journal: PathBuf,
-    asked: Arc<Mutex<BTreeMap<Asked, usize>>>,
+    asked: Arc<Mutex<BTreeMap<QuestionKey, usize>>>,
 }
 
-impl Lines {
-    pub(super) fn start(journal: PathBuf) -> Result<Lines> {
-        let asked = Arc::<Mutex<BTreeMap<Asked, usize>>>::default();
+impl TreeProvider {
+    pub(super) fn start(journal: PathBuf) -> Result<TreeProvider> {
+        let asked = Arc::<Mutex<BTreeMap<QuestionKey, usize>>>::default();
         let (seen, gates) = (Arc::clone(&asked), journal.clone());
         let provider = Provider::start(Pace::Events(GAP), move |body| {
             let (asked, line) = line_for(body);
-            *seen.lock().unwrap_or_else(PoisonError::into_inner).entry(asked.clone()).or_default() += 1;
-            said(&asked, when_it_may(line, &gates))
+            *seen.lock().expect("lock is not poisoned").entry(asked.clone()).or_default() += 1;
+            reply_to(&asked, wait_for_gate(line, &gates))
         })?;
-        Ok(Lines { provider, journal, asked })
+        Ok(TreeProvider { provider, journal, asked })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.provider.address
     }
 
-    /// How often each line was asked for.
-    pub(super) fn asked(&self) -> BTreeMap<Asked, usize> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the number of requests for each reply.
+    pub(super) fn asked(&self) -> BTreeMap<QuestionKey, usize> {
+        self.asked.lock().expect("lock is not poisoned").clone()
     }
 
-    /// The questions whose answers are in the journal.
-    pub(super) fn answered(&self) -> Result<BTreeSet<Asked>> {
+    /// Returns the requests whose replies are in the journal.
+    pub(super) fn answered(&self) -> Result<BTreeSet<QuestionKey>> {
         let mut answered = BTreeSet::new();
         if !self.journal.exists() {
             return Ok(answered);
@@ -101,7 +102,7 @@ impl Lines {
         for run in store.runs(&Filter::default())? {
             let reads = store.run(&run.id);
             let prompt = reads.messages()?.iter().find_map(|message| message.text.clone());
-            let prompt = prompt.context("a run was told nothing")?;
+            let prompt = prompt.context("a run has no prompt")?;
             for call in reads.model_calls()?.iter().filter(|call| call.status == ModelCallStatus::Answered) {
                 answered.insert((prompt.clone(), call.step as usize - 1));
             }
@@ -109,59 +110,63 @@ impl Lines {
         Ok(answered)
     }
 
-    /// What was in the journal before was not asked for again.
-    pub(super) fn never_again(
+    /// Checks that replies in the journal were not requested again.
+    pub(super) fn check_not_repeated(
         &self,
-        answered: &BTreeSet<Asked>,
-        before: &BTreeMap<Asked, usize>,
+        answered: &BTreeSet<QuestionKey>,
+        before: &BTreeMap<QuestionKey, usize>,
     ) -> Result<()> {
         let after = self.asked();
         for asked in answered {
-            ensure!(before.get(asked) == after.get(asked), "{asked:?} was asked again, and was written down");
+            ensure!(
+                before.get(asked) == after.get(asked),
+                "{asked:?} was requested again after its reply was stored"
+            );
         }
         Ok(())
     }
 }
 
-/// Main is told of the job that it does not fetch, once, and never of the one that it does.
-pub(super) fn is_told_once(wholes: &Wholes) -> Result<()> {
-    let main = wholes.get(ROOT).context("there is no main run")?;
+/// Checks that main gets one notice of the job that it does not fetch, and none of the others.
+pub(super) fn check_notices(snapshots: &RunSnapshots) -> Result<()> {
+    let main = snapshots.get(ROOT).context("there is no main run")?;
     for (job, wanted) in [("2-0", 1), ("2-1", 0), ("4-0", 0)] {
-        let told = main.messages.concat().matches(&format!("<job_ended job_id=\\\\\\\"{ROOT}-{job}")).count();
-        ensure!(told == wanted, "main was told of {job} {told} times");
+        let notices =
+            main.messages.concat().matches(&format!("<job_ended job_id=\\\\\\\"{ROOT}-{job}")).count();
+        ensure!(notices == wanted, "main got {notices} notices of {job}");
     }
     Ok(())
 }
 
-/// What is to be said next to a request.
-fn line_for(body: &[u8]) -> (Asked, &'static str) {
+/// Returns the next reply to a request.
+fn line_for(body: &[u8]) -> (QuestionKey, &'static str) {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
-    let told = |who: &str| {
+    let has_prompt = |who: &str| {
         let first = messages.first().and_then(|message| message["content"].as_array());
         first.into_iter().flatten().any(|block| block["text"] == who)
     };
-    let (who, says) = LINES.iter().find(|(who, _)| told(who)).copied().unwrap_or(("nobody", &[]));
-    ((who.to_owned(), turn), says.get(turn).copied().unwrap_or("There is no line for this."))
+    let (who, replies) = LINES.iter().find(|(who, _)| has_prompt(who)).copied().unwrap_or(("unknown", &[]));
+    ((who.to_owned(), turn), replies.get(turn).copied().unwrap_or("There is no reply for this."))
 }
 
-/// Waits at the gate of a line that has one.
-fn when_it_may<'a>(line: &'a str, journal: &Path) -> &'a str {
+/// Waits until the gate of a reply opens.
+fn wait_for_gate<'a>(line: &'a str, journal: &Path) -> &'a str {
     let Some((gate, line)) = line.strip_prefix('@').and_then(|line| line.split_once(' ')) else {
         return line;
     };
     let patience = Instant::now() + PATIENCE;
-    while !may_pass(gate, journal).unwrap_or(false) && Instant::now() < patience {
-        thread::sleep(LOOK);
+    while !is_open(gate, journal).unwrap_or(false) && Instant::now() < patience {
+        thread::sleep(CHECK_INTERVAL);
     }
     line
 }
 
-/// `spoke:N`: main has spoken N times. `waits:N`: and waits.
+/// Returns whether a gate is open. `spoke:N`: main has N replies. `waits:N`: main has N replies and waits.
 ///
-/// The journal is opened anew for each look: while somebody has it open, nobody who comes back has to mend it.
-fn may_pass(gate: &str, journal: &Path) -> Result<bool, StoreError> {
+/// The journal is opened for each check only: while it is open, a resumed process would not have to recover it.
+fn is_open(gate: &str, journal: &Path) -> Result<bool, StoreError> {
     let Some((what, spoken)) = gate.split_once(':') else { return Ok(false) };
     let store = Store::open(journal, Options::default())?;
     let root = store.run(&RunId::new(ROOT));
@@ -171,7 +176,7 @@ fn may_pass(gate: &str, journal: &Path) -> Result<bool, StoreError> {
     Ok(spoken.parse() == Ok(replies) && (what == "spoke" || waits))
 }
 
-fn said((who, turn): &Asked, line: &str) -> Reply {
+fn reply_to((who, turn): &QuestionKey, line: &str) -> Reply {
     let blocks: Vec<Block> = line.split(" + ").map(block).collect();
     let usage = Usage { input: 100, output: 10, ..Usage::default() };
     provider::reply(format!("msg_{}_{turn}", who.replace(' ', "_")), blocks, usage)
@@ -192,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_follows_from_who_asks_and_how_often_it_has_spoken() {
+    fn a_reply_depends_on_the_prompt_and_the_number_of_replies() {
         let request = |who: &str, turns: usize| {
             let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": who}]})];
             messages.extend((0..turns).map(|_| json!({"role": "assistant", "content": []})));
@@ -200,8 +205,8 @@ mod tests {
         };
         assert_eq!(request("Work on C.", 1), (("Work on C.".to_owned(), 1), "C is done."));
         assert_eq!(request(PROMPT, 5), ((PROMPT.to_owned(), 5), "All done."));
-        assert_eq!(request("Work on D.", 0).0.0, "nobody");
-        let launch = said(&(PROMPT.to_owned(), 0), request(PROMPT, 0).1);
+        assert_eq!(request("Work on D.", 0).0.0, "unknown");
+        let launch = reply_to(&(PROMPT.to_owned(), 0), request(PROMPT, 0).1);
         assert_eq!(launch.calls().count(), 2);
         assert_eq!(launch.calls().next().expect("a call").name, "spawn_sub_agent");
     }

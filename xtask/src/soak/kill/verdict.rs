@@ -1,20 +1,20 @@
-//! Whether a run that was killed is the run it would have been.
+//! Compares a killed and resumed run with an undisturbed one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// The calls that must not happen twice, and therefore may have run.
+/// Calls that must not be repeated. After a kill, their result may be unknown.
 const UNSAFE: [&str; 4] = ["toolu_d", "toolu_h", "toolu_m2", "toolu_c2"];
-/// Each scene has so many of them.
+/// Number of these calls in each scenario.
 const STAMPS: usize = 2;
-/// What is said of them then.
+/// Text of an unknown result.
 const MAY_HAVE_RUN: &str = "It may have run";
 
-/// Where a process was when it was killed, as far as it had told.
+/// The moment of a kill, by the last printed event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Moment {
+pub(super) enum KillMoment {
     Starting,
     Asking,
     Listening,
@@ -23,58 +23,58 @@ pub(super) enum Moment {
     Ending,
 }
 
-impl Moment {
-    /// The moment after an event of this type.
-    pub(super) fn after(event: Option<&str>) -> Moment {
+impl KillMoment {
+    /// Returns the moment after an event of this type.
+    pub(super) fn after(event: Option<&str>) -> KillMoment {
         match event {
-            None => Moment::Starting,
-            Some("provisional") => Moment::Listening,
-            Some("message" | "tool_started") => Moment::Calling,
-            Some("waiting") => Moment::Waiting,
-            Some("run_finished") => Moment::Ending,
-            Some(_) => Moment::Asking,
+            None => KillMoment::Starting,
+            Some("provisional") => KillMoment::Listening,
+            Some("message" | "tool_started") => KillMoment::Calling,
+            Some("waiting") => KillMoment::Waiting,
+            Some("run_finished") => KillMoment::Ending,
+            Some(_) => KillMoment::Asking,
         }
     }
 
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn description(self) -> &'static str {
         match self {
-            Moment::Starting => "before it said anything",
-            Moment::Asking => "while a model was to be asked, or had not said anything yet",
-            Moment::Listening => "in the middle of a reply, or while it was written down",
-            Moment::Calling => "while tools were to be called, or were at work",
-            Moment::Waiting => "while it waited for its jobs",
-            Moment::Ending => "after an end, before anything else was said",
+            KillMoment::Starting => "before the first event",
+            KillMoment::Asking => "before or during a request, before its first event",
+            KillMoment::Listening => "during a reply, or while it was stored",
+            KillMoment::Calling => "before or during tool calls",
+            KillMoment::Waiting => "while it waited for its jobs",
+            KillMoment::Ending => "after an end, before the next event",
         }
     }
 }
 
-/// All that must be the same.
+/// The parts of a run that must be equal.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Whole {
+pub(super) struct RunSnapshot {
     status: Value,
     final_text: Value,
-    /// Origin and bytes of each.
+    /// Origin and bytes of each message.
     pub(super) messages: Vec<String>,
-    /// Id, status and result of each.
+    /// Id, status and result of each call.
     calls: Vec<String>,
     /// Message and id of each call.
     places: Vec<(i64, String)>,
-    /// The messages' numbers.
+    /// Numbers of the messages.
     numbers: Vec<i64>,
-    /// Calls without a result.
+    /// Number of calls without a result.
     open: usize,
 }
 
-/// All runs of a scene, by their ids.
-pub(super) type Wholes = BTreeMap<String, Whole>;
+/// All runs of a scenario, by their ids.
+pub(super) type RunSnapshots = BTreeMap<String, RunSnapshot>;
 
-impl Whole {
-    /// What `show` says of a run.
-    pub(super) fn of(shown: &Value) -> Result<Whole> {
+impl RunSnapshot {
+    /// Reads the output of `show`.
+    pub(super) fn new(shown: &Value) -> Result<RunSnapshot> {
         let list = |name: &str| shown[name].as_array().with_context(|| format!("`show` has no {name}"));
         let (messages, calls) = (list("messages")?, list("tool_calls")?);
-        let number = |value: &Value| value.as_i64().context("a place is no number");
-        Ok(Whole {
+        let number = |value: &Value| value.as_i64().context("a position is not a number");
+        Ok(RunSnapshot {
             status: shown["run"]["status"].clone(),
             final_text: shown["run"]["final_text"].clone(),
             messages: messages.iter().map(|it| format!("{} {}", it["origin"], it["wire"])).collect(),
@@ -88,50 +88,51 @@ impl Whole {
         })
     }
 
-    /// It has come to its end, its messages are numbered without a gap, and each call has one place and one result.
-    pub(super) fn is_well_formed(&self) -> Result<()> {
-        ensure!(self.status == "completed", "it is {}", self.status);
+    /// Checks that the run is completed, that its messages are numbered without gaps, and that each call has one position and
+    /// one result.
+    pub(super) fn check(&self) -> Result<()> {
+        ensure!(self.status == "completed", "its status is {}", self.status);
         ensure!(
             self.numbers.iter().copied().eq((1..).take(self.numbers.len())),
             "numbers: {:?}",
             self.numbers
         );
         let places: BTreeSet<_> = self.places.iter().collect();
-        ensure!(places.len() == self.places.len(), "two calls have one place: {:?}", self.places);
+        ensure!(places.len() == self.places.len(), "two calls have the same position: {:?}", self.places);
         ensure!(self.open == 0, "{} calls have no result", self.open);
-        results_follow(&self.messages)
+        check_result_order(&self.messages)
     }
 
-    /// Compares with the run that nobody disturbed, and counts the calls that may have run.
-    pub(super) fn compare(&self, undisturbed: &Whole) -> Result<usize> {
-        ensure!(self.final_text == undisturbed.final_text, "its last words are {}", self.final_text);
+    /// Compares with an undisturbed run. Returns the number of calls that may have run.
+    pub(super) fn compare(&self, undisturbed: &RunSnapshot) -> Result<usize> {
+        ensure!(self.final_text == undisturbed.final_text, "its final text is {}", self.final_text);
         ensure!(self.places == undisturbed.places, "its calls are at {:?}", self.places);
-        same(&self.messages, &undisturbed.messages)?;
-        same(&self.calls, &undisturbed.calls)
+        compare_entries(&self.messages, &undisturbed.messages)?;
+        compare_entries(&self.calls, &undisturbed.calls)
     }
 }
 
-/// Compares all runs with those that nobody disturbed, and counts the calls that may have run.
-pub(super) fn compare(now: &Wholes, undisturbed: &Wholes) -> Result<usize> {
-    ensure!(now.keys().eq(undisturbed.keys()), "there are the runs {:?}", now.keys());
+/// Compares all runs with undisturbed ones. Returns the number of calls that may have run.
+pub(super) fn compare(now: &RunSnapshots, undisturbed: &RunSnapshots) -> Result<usize> {
+    ensure!(now.keys().eq(undisturbed.keys()), "the runs are {:?}", now.keys());
     let mut may_have_run = 0;
-    for (id, whole) in now {
-        whole.is_well_formed().with_context(|| format!("run {id}"))?;
-        may_have_run += whole.compare(&undisturbed[id]).with_context(|| format!("run {id}"))?;
+    for (id, snapshot) in now {
+        snapshot.check().with_context(|| format!("run {id}"))?;
+        may_have_run += snapshot.compare(&undisturbed[id]).with_context(|| format!("run {id}"))?;
     }
     Ok(may_have_run)
 }
 
-/// How many questions were asked again: so many at most. What is written down is not asked again.
-pub(super) fn asked_again(requests: usize, undisturbed: usize, most: usize) -> Result<usize> {
+/// Returns the number of repeated requests, at most `most`. A stored reply is not requested again.
+pub(super) fn repeated_requests(requests: usize, undisturbed: usize, most: usize) -> Result<usize> {
     let again = requests.checked_sub(undisturbed);
     again
         .filter(|again| *again <= most)
-        .with_context(|| format!("{requests} requests, not {undisturbed}, and at most {most} again"))
+        .with_context(|| format!("{requests} requests, expected {undisturbed} and at most {most} repeated"))
 }
 
-/// Equal, but for what says that it may have run; how many do.
-fn same(got: &[String], expected: &[String]) -> Result<usize> {
+/// Checks that entries are equal, apart from unknown results. Returns the number of these.
+fn compare_entries(got: &[String], expected: &[String]) -> Result<usize> {
     ensure!(got.len() == expected.len(), "{} entries, not {}: {got:#?}", got.len(), expected.len());
     let mut may_have_run = 0;
     for (got, expected) in got.iter().zip(expected) {
@@ -139,14 +140,14 @@ fn same(got: &[String], expected: &[String]) -> Result<usize> {
             continue;
         }
         let may = got.contains(MAY_HAVE_RUN) && UNSAFE.iter().any(|call| got.contains(call));
-        ensure!(may, "this is\n{got}\nand was\n{expected}");
+        ensure!(may, "this is\n{got}\nexpected\n{expected}");
         may_have_run += 1;
     }
     Ok(may_have_run)
 }
 
-/// The message after one with calls has a result for each of them, in their order, and nothing else has any.
-fn results_follow(messages: &[String]) -> Result<()> {
+/// Checks that each message with calls is followed by their results in order, and that no other message has results.
+fn check_result_order(messages: &[String]) -> Result<()> {
     let ids = |message: &str, key: &str| -> Vec<String> {
         let key = format!("\\\"{key}\\\":\\\"");
         message.split(&key).skip(1).filter_map(|rest| rest.split("\\\"").next()).map(str::to_owned).collect()
@@ -161,12 +162,12 @@ fn results_follow(messages: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A call whose result is written down is never made again, and the ones that must not happen twice do not.
-pub(super) fn nothing_twice(points: &[String], stamps: &str) -> Result<()> {
+/// Checks that calls with a stored result are not repeated, and that unsafe calls happen at most once.
+pub(super) fn check_effects(points: &[String], stamps: &str) -> Result<()> {
     for (at, line) in points.iter().enumerate() {
         let Some(call) = line.strip_prefix("recorded ") else { continue };
         let again = points[at..].iter().any(|later| *later == format!("effect {call}"));
-        ensure!(!again, "{call} was made again after its result was written down");
+        ensure!(!again, "{call} was repeated after its result was stored");
     }
     for call in UNSAFE {
         let times = points.iter().filter(|line| **line == format!("effect {call}")).count();
@@ -197,27 +198,27 @@ mod tests {
         })
     }
 
-    fn whole(calls: &[(&str, &str)]) -> Whole {
-        Whole::of(&shown(calls)).expect("it is a run")
+    fn snapshot(calls: &[(&str, &str)]) -> RunSnapshot {
+        RunSnapshot::new(&shown(calls)).expect("a run")
     }
 
     #[test]
-    fn only_what_must_not_happen_twice_may_have_run() {
-        let undisturbed = whole(&[("toolu_a", "alpha"), ("toolu_d", "stamped")]);
-        undisturbed.is_well_formed().expect("well formed");
+    fn only_unsafe_calls_may_have_run() {
+        let undisturbed = snapshot(&[("toolu_a", "alpha"), ("toolu_d", "stamped")]);
+        undisturbed.check().expect("well formed");
         assert_eq!(undisturbed.compare(&undisturbed).expect("same"), 0);
-        let may = whole(&[("toolu_a", "alpha"), ("toolu_d", "It may have run.")]);
-        assert_eq!(may.compare(&undisturbed).expect("the same but for it"), 1);
-        let other = whole(&[("toolu_a", "It may have run."), ("toolu_b", "x")]);
+        let may = snapshot(&[("toolu_a", "alpha"), ("toolu_d", "It may have run.")]);
+        assert_eq!(may.compare(&undisturbed).expect("equal apart from it"), 1);
+        let other = snapshot(&[("toolu_a", "It may have run."), ("toolu_b", "x")]);
         assert!(other.compare(&undisturbed).is_err());
     }
 
     #[test]
-    fn a_gap_a_double_and_a_missing_result_are_found() {
+    fn a_gap_a_duplicate_and_a_missing_result_are_found() {
         let broken = |change: &dyn Fn(&mut Value)| {
             let mut shown = shown(&[("toolu_a", "alpha"), ("toolu_d", "stamped")]);
             change(&mut shown);
-            Whole::of(&shown).expect("it is a run").is_well_formed().is_err()
+            RunSnapshot::new(&shown).expect("a run").check().is_err()
         };
         assert!(!broken(&|_| ()));
         assert!(broken(&|shown| shown["messages"][2]["seq"] = json!(4)));
@@ -229,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_is_not_done_again() {
+    fn stored_calls_are_not_repeated() {
         let check = |points: &str, stamps: &str| {
-            nothing_twice(&points.lines().map(str::to_owned).collect::<Vec<_>>(), stamps)
+            check_effects(&points.lines().map(str::to_owned).collect::<Vec<_>>(), stamps)
         };
         check("effect toolu_a\neffect toolu_a\nrecorded toolu_a\neffect toolu_d", "stamped\n").expect("fine");
         assert!(check("effect toolu_a\nrecorded toolu_a\neffect toolu_a", "").is_err());
@@ -240,22 +241,22 @@ mod tests {
     }
 
     #[test]
-    fn each_kill_may_cost_one_question() {
-        assert_eq!(asked_again(6, 6, 2).expect("none"), 0);
-        assert_eq!(asked_again(8, 6, 2).expect("two"), 2);
-        assert!(asked_again(9, 6, 2).is_err() && asked_again(5, 6, 2).is_err());
+    fn each_kill_may_repeat_one_request() {
+        assert_eq!(repeated_requests(6, 6, 2).expect("none"), 0);
+        assert_eq!(repeated_requests(8, 6, 2).expect("two"), 2);
+        assert!(repeated_requests(9, 6, 2).is_err() && repeated_requests(5, 6, 2).is_err());
     }
 
     #[test]
-    fn a_tree_is_whole_only_with_all_its_runs() {
-        let tree = |ids: &[&str]| -> Wholes {
-            ids.iter().map(|id| ((*id).to_owned(), whole(&[("toolu_a", "alpha")]))).collect()
+    fn a_tree_is_complete_only_with_all_its_runs() {
+        let tree = |ids: &[&str]| -> RunSnapshots {
+            ids.iter().map(|id| ((*id).to_owned(), snapshot(&[("toolu_a", "alpha")]))).collect()
         };
         assert_eq!(compare(&tree(&["m", "m-2-0"]), &tree(&["m", "m-2-0"])).expect("the same"), 0);
         assert!(compare(&tree(&["m"]), &tree(&["m", "m-2-0"])).is_err());
         assert!(compare(&tree(&["m", "m-2-1"]), &tree(&["m", "m-2-0"])).is_err());
         let mut other = tree(&["m", "m-2-0"]);
-        other.insert("m-2-0".to_owned(), whole(&[("toolu_a", "beta")]));
+        other.insert("m-2-0".to_owned(), snapshot(&[("toolu_a", "beta")]));
         assert!(compare(&other, &tree(&["m", "m-2-0"])).is_err());
     }
 }

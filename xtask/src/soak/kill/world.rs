@@ -1,4 +1,4 @@
-//! A journal, a workspace and a model for one run, or for a tree of them.
+//! The environment of a killed run or tree: a journal, a workspace and a model.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,12 +14,12 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use store::{Options, Store};
 
-use super::tree::{self, Lines};
-use super::verdict::{Moment, Whole, Wholes};
+use super::tree::{self, TreeProvider};
+use super::verdict::{KillMoment, RunSnapshot, RunSnapshots};
 use crate::command::wait;
 
-/// A run with everything in it that is written down: calls side by side, calls that change files, two that must not
-/// happen twice, one that fails, and replies that take their time.
+/// A run with all kinds of stored steps: parallel calls, calls that change files, two unsafe calls, a failing call, and slow
+/// replies.
 pub(super) const SCRIPT: &str = r#"
 format: 1
 lanes:
@@ -55,7 +55,7 @@ lanes:
         usage: { input: 400, output: 20 }
 "#;
 
-/// The same with a conversation that gets too long before its end.
+/// Returns the script with a conversation that is compacted before its end.
 pub(super) fn long_script() -> String {
     let long = SCRIPT.replace("usage: { input: 300, output: 20 }", "usage: { input: 900000, output: 20 }");
     let summary = r#"      - when: { text_contains: "too long to go on with as it is" }
@@ -65,47 +65,47 @@ pub(super) fn long_script() -> String {
     long.replacen(r#"      - reply: [ { text: "All done." } ]"#, summary, 1)
 }
 
-/// How long an attempt may take that nobody kills.
+/// Maximum time of an attempt that is not killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is played.
+/// The kind of run.
 #[derive(Clone)]
-pub(super) enum Scene {
+pub(super) enum RunScenario {
     /// One run, and the script of its model.
     Alone(String),
     /// A tree of runs.
     Tree,
 }
 
-/// Who answers.
-enum Models {
-    /// A process for each attempt that has not said anything yet; so many until now.
+/// The source of replies.
+enum ModelSource {
+    /// A new process for each attempt; the number of attempts so far.
     Scripted(u32),
-    /// Somebody who remembers nothing.
-    Lines(Lines),
+    /// A provider without state.
+    Tree(TreeProvider),
 }
 
-pub(super) struct World {
+pub(super) struct KillWorld {
     program: PathBuf,
     place: tempfile::TempDir,
-    models: Models,
-    /// Requests that models have seen until now.
+    models: ModelSource,
+    /// Number of requests so far.
     pub(super) requests: usize,
 }
 
-impl World {
-    pub(super) fn new(program: &Path, scene: &Scene) -> Result<World> {
+impl KillWorld {
+    pub(super) fn new(program: &Path, scene: &RunScenario) -> Result<KillWorld> {
         let place = tempfile::tempdir()?;
         fs::create_dir(place.path().join("w"))?;
         fs::write(place.path().join("w/a.txt"), "alpha\nbeta\n")?;
         let models = match scene {
-            Scene::Alone(script) => {
+            RunScenario::Alone(script) => {
                 fs::write(place.path().join("script.yaml"), script)?;
-                Models::Scripted(0)
+                ModelSource::Scripted(0)
             }
-            Scene::Tree => Models::Lines(Lines::start(place.path().join("data/store.db"))?),
+            RunScenario::Tree => ModelSource::Tree(TreeProvider::start(place.path().join("data/store.db"))?),
         };
-        Ok(World { program: program.to_owned(), place, models, requests: 0 })
+        Ok(KillWorld { program: program.to_owned(), place, models, requests: 0 })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -123,19 +123,18 @@ impl World {
         command
     }
 
-    /// Starts the run, or goes on with it, against a model that has not said anything yet; kills it after a while
-    /// unless it was faster.
+    /// Starts or resumes the run with a new model. Kills it after `kill_after` unless it has ended.
     pub(super) fn attempt(&mut self, resume: Option<&str>, kill_after: Option<Duration>) -> Result<Attempt> {
-        if let Models::Lines(lines) = &self.models {
+        if let ModelSource::Tree(lines) = &self.models {
             let (answered, before) = (lines.answered()?, lines.asked());
             let attempt = self.attempt_with(lines.address(), resume, kill_after)?;
-            lines.never_again(&answered, &before)?;
+            lines.check_not_repeated(&answered, &before)?;
             self.requests = lines.asked().values().sum();
             return Ok(attempt);
         }
         let model = self.model()?;
         let attempt = self.attempt_with(model.address, resume, kill_after)?;
-        self.requests += model.end()?;
+        self.requests += model.stop()?;
         Ok(attempt)
     }
 
@@ -145,9 +144,9 @@ impl World {
         resume: Option<&str>,
         kill_after: Option<Duration>,
     ) -> Result<Attempt> {
-        let (said, erred) = (self.path("stdout"), self.path("stderr"));
+        let (stdout, stderr) = (self.path("stdout"), self.path("stderr"));
         let mut command = self.offshoot();
-        if let Models::Lines(_) = self.models {
+        if let ModelSource::Tree(_) = self.models {
             command.env("OFFSHOOT_RUN_ID", tree::ROOT);
         }
         command
@@ -162,48 +161,49 @@ impl World {
             .env("OFFSHOOT_CLOCK", "2026-01-01T12:00:00+00:00[UTC]")
             .env("OFFSHOOT_TEST_TOOLS", "1")
             .env("OFFSHOOT_CRASH_LOG", self.path("points"))
-            .stdout(File::create(&said)?)
-            .stderr(File::create(&erred)?);
+            .stdout(File::create(&stdout)?)
+            .stderr(File::create(&stderr)?);
         let begin = Instant::now();
-        let mut child = command.spawn().context("could not start what is to be killed")?;
+        let mut child = command.spawn().context("cannot start `offshoot run`")?;
         let status = match kill_after {
             Some(moment) => {
                 thread::sleep(moment.saturating_sub(begin.elapsed()));
-                child.kill()?; // one that has ended already is not hurt
+                child.kill()?; // no effect if it has ended
                 child.wait()?
             }
-            None => wait(&mut child, begin + PATIENCE, "a run that nobody killed did not end")?,
+            None => wait(&mut child, begin + PATIENCE, "a run that was not killed did not end")?,
         };
         let took = begin.elapsed();
-        let lines = fs::read_to_string(&said)?;
+        let lines = fs::read_to_string(&stdout)?;
         Ok(Attempt {
             status,
             took,
-            // A line that was being written when it was killed says nothing.
+            // A line that was cut by the kill is ignored.
             events: lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
-            erred: fs::read_to_string(&erred)?,
+            stderr: fs::read_to_string(&stderr)?,
         })
     }
 
-    fn model(&mut self) -> Result<Model> {
-        if let Models::Scripted(models) = &mut self.models {
+    fn model(&mut self) -> Result<ScriptedModelProcess> {
+        if let ModelSource::Scripted(models) = &mut self.models {
             *models += 1;
         }
-        let Models::Scripted(nth) = self.models else { bail!("no script answers here") };
+        let ModelSource::Scripted(nth) = self.models else { bail!("this scenario has no script") };
         let recording = self.path(&format!("rec-{nth}"));
         let mut command = self.offshoot();
         command.args(["proxy", "--script"]).arg(self.path("script.yaml")).arg("--out").arg(&recording);
         command.stdout(Stdio::piped()).stderr(File::create(self.path("model.log"))?);
-        let mut child = command.spawn().context("could not start the model")?;
+        let mut child = command.spawn().context("cannot start the model")?;
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("it is piped")).read_line(&mut line)?;
-        let mut model = Model { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), recording };
+        let mut model =
+            ScriptedModelProcess { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), recording };
         let address = line.trim().strip_prefix("http://").and_then(|address| address.parse().ok());
-        model.address = address.with_context(|| format!("the model said no address: {line:?}"))?;
+        model.address = address.with_context(|| format!("the model printed no address: {line:?}"))?;
         Ok(model)
     }
 
-    /// All runs there are, as `show` has them; none where nothing was ever written down.
+    /// Returns all runs in the journal, as `show` prints them.
     pub(super) fn shown(&self) -> Result<BTreeMap<String, Value>> {
         let ps = self.json(&["ps", "--all"])?;
         let runs = ps["runs"].as_array().context("`ps` lists no runs")?;
@@ -215,9 +215,9 @@ impl World {
         Ok(shown)
     }
 
-    /// The same, as far as it must be the same every time.
-    pub(super) fn wholes(&self) -> Result<Wholes> {
-        self.shown()?.iter().map(|(id, run)| Ok((id.clone(), Whole::of(run)?))).collect()
+    /// Returns the parts of all runs that must be equal.
+    pub(super) fn snapshots(&self) -> Result<RunSnapshots> {
+        self.shown()?.iter().map(|(id, run)| Ok((id.clone(), RunSnapshot::new(run)?))).collect()
     }
 
     fn json(&self, arguments: &[&str]) -> Result<Value> {
@@ -225,38 +225,38 @@ impl World {
         let stderr = String::from_utf8_lossy(&out.stderr);
         ensure!(out.status.success(), "`offshoot {}` ended with {}: {stderr}", arguments[0], out.status);
         serde_json::from_slice(&out.stdout)
-            .with_context(|| format!("`offshoot {}` says no JSON", arguments[0]))
+            .with_context(|| format!("`offshoot {}` printed no JSON", arguments[0]))
     }
 
-    /// Reads the whole journal.
+    /// Checks the whole journal.
     pub(super) fn check(&self) -> Result<()> {
         let health = Store::open(self.path("data/store.db"), Options::default())?.check()?;
         ensure!(health.problems.is_empty(), "the journal is damaged: {:?}", health.problems);
         Ok(())
     }
 
-    /// What was done, and what was written down to be done, as it happened.
+    /// Returns the log of effects and stored results, in order.
     pub(super) fn points(&self) -> Vec<String> {
         let log = fs::read_to_string(self.path("points")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }
 
-    /// What the call that must not happen twice has left.
+    /// Returns the traces of unsafe calls.
     pub(super) fn stamps(&self) -> String {
         fs::read_to_string(self.path("w/stamps.txt")).unwrap_or_default()
     }
 }
 
-/// A scripted model in a process of its own, which counts what it is asked.
-struct Model {
+/// A scripted model in a process of its own.
+struct ScriptedModelProcess {
     child: Child,
     address: SocketAddr,
     recording: PathBuf,
 }
 
-impl Model {
-    /// Ends it; how many requests it saw.
-    fn end(mut self) -> Result<usize> {
+impl ScriptedModelProcess {
+    /// Stops it. Returns the number of its requests.
+    fn stop(mut self) -> Result<usize> {
         ensure!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status()?.success());
         let status = self.child.wait()?;
         ensure!(status.success(), "the model ended with {status}");
@@ -265,19 +265,19 @@ impl Model {
     }
 }
 
-impl Drop for Model {
+impl Drop for ScriptedModelProcess {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // it has ended, where all went well
+        let _ = self.child.kill(); // usually it has ended
         let _ = self.child.wait();
     }
 }
 
-/// One process that ran, and what it said.
+/// One process and its output.
 pub(super) struct Attempt {
     status: ExitStatus,
     pub(super) took: Duration,
     events: Vec<Value>,
-    erred: String,
+    stderr: String,
 }
 
 impl Attempt {
@@ -285,37 +285,37 @@ impl Attempt {
         self.status.signal() == Some(9)
     }
 
-    pub(super) fn is_good(&self) -> Result<()> {
-        ensure!(self.status.success(), "`offshoot run` ended with {}: {}", self.status, self.erred);
-        let last = self.events.last().context("it said nothing")?;
+    pub(super) fn check_success(&self) -> Result<()> {
+        ensure!(self.status.success(), "`offshoot run` ended with {}: {}", self.status, self.stderr);
+        let last = self.events.last().context("it printed no event")?;
         ensure!(last["status"] == "completed" && last["final_text"] == "All done.", "it ended with {last}");
         Ok(())
     }
 
-    /// It was asked to go on with a run that had come to its end.
-    pub(super) fn found_it_completed(&self) -> bool {
-        self.status.code() == Some(2) && self.erred.contains("is completed: there is nothing to go on with")
+    /// Returns whether the resume failed because the run was completed.
+    pub(super) fn was_completed(&self) -> bool {
+        self.status.code() == Some(2) && self.stderr.contains("is completed: there is nothing to go on with")
     }
 
-    /// The run, where it came to say which it is.
+    /// Returns the run id, if it was printed.
     pub(super) fn run(&self) -> Option<String> {
         Some(self.events.first()?["run"].as_str()?.to_owned())
     }
 
-    /// Where it was, by the last thing it said.
-    pub(super) fn moment(&self) -> Moment {
-        Moment::after(self.events.last().and_then(|event| event["type"].as_str()))
+    /// Returns its moment, by the last printed event.
+    pub(super) fn moment(&self) -> KillMoment {
+        KillMoment::after(self.events.last().and_then(|event| event["type"].as_str()))
     }
 
-    /// What it said was done is in the journal.
-    pub(super) fn is_kept(&self, runs: &BTreeMap<String, Value>) -> Result<()> {
+    /// Checks that all printed events are in the journal.
+    pub(super) fn check_stored(&self, runs: &BTreeMap<String, Value>) -> Result<()> {
         for event in &self.events {
             let shown = event["run"].as_str().and_then(|run| runs.get(run));
             let shown = shown.with_context(|| format!("its run is not in the journal: {event}"))?;
             let has = |list: &str, key: &str, value: &Value, fits: fn(&Value) -> bool| {
                 shown[list].as_array().into_iter().flatten().any(|it| it[key] == *value && fits(it))
             };
-            let kept = match event["type"].as_str() {
+            let is_stored = match event["type"].as_str() {
                 Some("message" | "compacted") => has("messages", "seq", &event["message"], |_| true),
                 Some("tool_finished") => {
                     has("tool_calls", "id", &event["call"], |call| !call["result"].is_null())
@@ -323,7 +323,7 @@ impl Attempt {
                 Some("run_finished") => shown["run"]["status"] == event["status"],
                 _ => true,
             };
-            ensure!(kept, "it was said and is not in the journal: {event}");
+            ensure!(is_stored, "a printed event is not in the journal: {event}");
         }
         Ok(())
     }

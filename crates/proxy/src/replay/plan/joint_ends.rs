@@ -23,7 +23,7 @@ struct ReportingRequest {
     background: Vec<ExchangeIndex>,
     /// Last exchanges of agents that a call waits for.
     awaited: Vec<ExchangeIndex>,
-    /// Whether the reply before it has calls.
+    /// True if the reply before it has calls.
     has_calls: bool,
 }
 
