@@ -1,115 +1,121 @@
-//! Command lines: the value of an option stands in the word behind it, where no rule for texts sees
-//! the two together.
+//! Secrets in command lines. The value of an option is a word of its own, so the rules for texts cannot relate it
+//! to the option.
 
 use std::ops::Range;
 
 use super::hit::{self, Hit, Rank};
 use super::names::{self, Family};
-use super::{Form, Redactor, assign, header, login, looks};
+use super::{Redactor, TextFormat, assign, header, login, looks};
 
 /// Options whose value is a header.
 const HEADERS: &[&str] = &["H", "header", "headers", "proxy-header"];
 /// Options whose value is `user:password`.
 const LOGINS: &[&str] = &["u", "U", "user", "proxy-user"];
 
-/// The part of a word that is secret.
-struct Value {
+/// The secret part of a word.
+struct OptionSecret {
     range: Range<usize>,
     family: Family,
-    /// It may be a word that others say too: it goes here and nowhere else.
+    /// True if the value may also be a common word. It is redacted here, but not learned.
     only_here: bool,
 }
 
 impl Redactor {
-    /// Takes the secrets out of the words of a command, and learns them: what is given to an option with
-    /// a secret name is a secret, whatever it looks like.
+    /// Redacts the words of a command and learns their secrets: the value of an option with a secret name is a
+    /// secret, whatever it looks like.
     pub fn redact_command_line(&mut self, place: &str, words: &[String]) -> Vec<String> {
-        let before = std::iter::once(None).chain(words.iter().map(|word| option(word)));
-        let values: Vec<Option<Value>> =
-            before.zip(words).map(|(option, word)| behind(option, word).or_else(|| inside(word))).collect();
-        // All of them first: a word may repeat what a later one gives away.
+        let before = std::iter::once(None).chain(words.iter().map(|word| option_name(word)));
+        let values: Vec<Option<OptionSecret>> = before
+            .zip(words)
+            .map(|(option, word)| secret_after_option(option, word).or_else(|| secret_in_word(word)))
+            .collect();
+        // Learns from all words first, because a word may repeat the secret of a later one.
         for (value, word) in values.iter().zip(words) {
-            if let Some(Value { range, family, only_here: false }) = value {
+            if let Some(OptionSecret { range, family, only_here: false }) = value {
                 self.search.learn_parts(place, *family, &word.as_bytes()[range.clone()]);
             }
         }
-        values.into_iter().zip(words).map(|(value, word)| self.word(place, word, value)).collect()
+        values.into_iter().zip(words).map(|(value, word)| self.redact_word(place, word, value)).collect()
     }
 
-    fn word(&mut self, place: &str, word: &str, value: Option<Value>) -> String {
+    fn redact_word(&mut self, place: &str, word: &str, value: Option<OptionSecret>) -> String {
         let bytes = word.as_bytes();
-        let mut hits = self.hits(place, Form::of(None, bytes), bytes);
-        hits.extend(value.map(|Value { range, family, .. }| {
+        let mut hits = self.find_hits(place, TextFormat::of(None, bytes), bytes);
+        hits.extend(value.map(|OptionSecret { range, family, .. }| {
             let with = self.search.key.placeholder(&bytes[range.clone()]);
             Hit { range, with, rule: family.rule(), secret: None, rank: Rank::Seen }
         }));
-        let hits = hit::settle(hits);
+        let hits = hit::merge_overlaps(hits);
         self.count(place, &hits);
-        let kept = hit::edits(&hits).apply(bytes).expect("settled hits do not overlap");
+        let kept = hit::to_edits(&hits).apply(bytes).expect("settled hits do not overlap");
         String::from_utf8_lossy(&kept).into_owned()
     }
 }
 
-/// The name of the option that a word is, if the next word may be its value.
-fn option(word: &str) -> Option<&str> {
+/// Returns the name of an option if the next word may be its value.
+fn option_name(word: &str) -> Option<&str> {
     let name = word.trim_start_matches('-');
     (name.len() < word.len() && !name.is_empty() && !name.contains('=')).then_some(name)
 }
 
-/// The secret in a word that stands behind an option.
-fn behind(option: Option<&str>, word: &str) -> Option<Value> {
-    value(option.filter(|_| !word.starts_with('-'))?, word, 0)
+/// Finds the secret in the value of the option before it.
+fn secret_after_option(option: Option<&str>, word: &str) -> Option<OptionSecret> {
+    find_secret(option.filter(|_| !word.starts_with('-'))?, word, 0)
 }
 
-/// The secret in a word that holds an option and its value: `--token=…`, `-Hx-api-key: …`, `-ume:…`.
-fn inside(word: &str) -> Option<Value> {
+/// Finds the secret in a word that contains an option and its value: `--token=…`, `-Hx-api-key: …`, `-ume:…`.
+fn secret_in_word(word: &str) -> Option<OptionSecret> {
     if let Some((name, _)) = word.split_once('=').filter(|(name, _)| name.starts_with('-')) {
-        return value(name.trim_start_matches('-'), word, name.len() + 1);
+        return find_secret(name.trim_start_matches('-'), word, name.len() + 1);
     }
     let short = ["-H", "-u", "-U"].into_iter().find(|short| word.starts_with(short))?;
-    value(&short[1..], word, short.len())
+    find_secret(&short[1..], word, short.len())
 }
 
-/// The secret in `word` from `start` on, which is what the option `name` was given.
-fn value(name: &str, word: &str, start: usize) -> Option<Value> {
+/// Finds the secret in `word[start..]`, which is the value of the option `name`.
+fn find_secret(name: &str, word: &str, start: usize) -> Option<OptionSecret> {
     let bytes = word.as_bytes();
     if HEADERS.contains(&name) {
         let colon = start + word[start..].find(':')?;
-        // A header's name that is doubtful elsewhere is not here.
-        let family = match header::secret(word[start..colon].trim())? {
+        // In a header, an ambiguous name is a secret one.
+        let family = match header::secret_family(word[start..colon].trim())? {
             Family::Weak => Family::Authorization,
             family => family,
         };
         let rest = &bytes[colon + 1..];
         let blank = rest.len() - rest.trim_ascii_start().len();
         let value = colon + 1 + blank..bytes.len();
-        return secret(name.as_bytes(), family, bytes, value);
+        return check_secret(name.as_bytes(), family, bytes, value);
     }
     if LOGINS.contains(&name) {
         let range = login::password(bytes, &(start..bytes.len()))?;
-        // A group may stand there too: `docker run -u me:staff`.
+        // The value may also be a group: `docker run -u me:staff`.
         let only_here = bytes[range.clone()].iter().all(u8::is_ascii_lowercase);
-        return Some(Value { range, family: Family::Password, only_here });
+        return Some(OptionSecret { range, family: Family::Password, only_here });
     }
-    let may_be_key = || names::may_be_key(name.as_bytes()) && looks::key(&bytes[start..]);
+    let may_be_key = || names::may_be_key(name.as_bytes()) && looks::is_key(&bytes[start..]);
     let family = names::family(name.as_bytes()).or_else(|| may_be_key().then_some(Family::Key))?;
-    secret(name.as_bytes(), family, bytes, start..bytes.len())
+    check_secret(name.as_bytes(), family, bytes, start..bytes.len())
 }
 
-fn secret(name: &[u8], family: Family, word: &[u8], range: Range<usize>) -> Option<Value> {
+fn check_secret(name: &[u8], family: Family, word: &[u8], range: Range<usize>) -> Option<OptionSecret> {
     let skip = assign::scheme(&word[range.clone()]).unwrap_or(0);
     let range = range.start + skip..range.end;
     let value = &word[range.clone()];
-    // `--private-key ~/.ssh/id`: where the key is, not what it is.
+    // `--private-key ~/.ssh/id` names a file that contains the key.
     let path = family == Family::Key && looks::is_path(value);
-    (!path && assign::is_secret(name, family, value)).then_some(Value { range, family, only_here: false })
+    (!path && assign::is_secret(name, family, value)).then_some(OptionSecret {
+        range,
+        family,
+        only_here: false,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{FingerprintKey, Redactor};
 
-    /// The words of a command before and after, and what a body loses that says them all.
+    /// Checks the words of a command after redaction, and a body that repeats all of them.
     fn check(words: &str, expected: &str, body: &str) {
         let mut redactor = Redactor::new(FingerprintKey::from_bytes([1; 32]));
         let words: Vec<String> = words.split('|').map(str::to_owned).collect();

@@ -1,16 +1,16 @@
-//! Characters as HTML writes them: `&amp;`, `&#38;`, `&#x26;`.
+//! Character references of HTML: `&amp;`, `&#38;`, `&#x26;`.
 
-/// Names of the characters that HTML must escape.
+/// The characters that HTML must escape, by name.
 const NAMES: &[(&str, char)] = &[("amp;", '&'), ("lt;", '<'), ("gt;", '>'), ("quot;", '"'), ("apos;", '\'')];
 
-/// What every entity that is undone here begins with.
+/// The prefixes of all decoded references.
 pub(super) const BEGINS: &[&str] = &[
     "&amp;", "&lt;", "&gt;", "&quot;", "&apos;", "&#x", "&#0", "&#1", "&#2", "&#3", "&#4", "&#5", "&#6",
     "&#7", "&#8", "&#9",
 ];
 
-/// The character that the entity at the start of `rest` stands for, and the entity's length. What was
-/// escaped twice is undone twice: `&amp;lt;` is one character too.
+/// Decodes the reference at the start of `rest` and returns its character and length. A double escape such as
+/// `&amp;lt;` is one character, too.
 pub(super) fn entity(rest: &[u8]) -> Option<(char, usize)> {
     let mut at = 1;
     loop {
@@ -28,7 +28,7 @@ fn named(rest: &[u8]) -> Option<(char, usize)> {
     Some((*character, name.len()))
 }
 
-/// `#38;` or `#x26;`, with zeros before it as some write them.
+/// Decodes `#38;` or `#x26;`, also with leading zeros.
 fn numbered(rest: &[u8]) -> Option<(char, usize)> {
     let digits = rest.strip_prefix(b"#")?;
     let (digits, base) = match digits {

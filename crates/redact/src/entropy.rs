@@ -1,20 +1,20 @@
-//! Text that is too random to be a word: worth a warning, never a reason to change a byte.
+//! Detects random text, for a warning. Nothing is redacted because of it.
 
 use serde::Serialize;
 
 use super::{Redactor, looks, placeholder};
 use wire::opaque::is_in_opaque_field;
 
-/// A stretch that may be a secret of a kind we do not know.
+/// Random text that may be an unknown kind of secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Suspicion {
-    /// Where it begins.
+    /// The offset of its first byte.
     pub offset: usize,
-    /// How long it is.
+    /// The length in bytes.
     pub length: usize,
 }
 
-/// Ids that providers and harnesses make: random, and no secrets.
+/// Prefixes of ids from providers and harnesses, which are random and not secret.
 const IDS: &[&str] = &[
     "toolu_",
     "srvtoolu_",
@@ -42,13 +42,13 @@ const IDS: &[&str] = &[
 ];
 
 const SHORTEST: usize = 24;
-/// Longer ones are images and other data.
+/// The maximum length. Longer texts are images and other data.
 const LONGEST: usize = 200;
-/// Bits for each character; words have about 4, random base64 of that length 4.5 and more.
+/// The minimum entropy in bits per character. Words have about 4, and random base64 of that length at least 4.5.
 const ENTROPY: f64 = 4.2;
 
 impl Redactor {
-    /// Stretches of `bytes` that are too random to be words, for a warning.
+    /// Finds texts in `bytes` that look random.
     pub fn find_suspicions(&self, bytes: &[u8]) -> Vec<Suspicion> {
         let mut found = Vec::new();
         let mut offset = 0;
@@ -71,7 +71,7 @@ fn is_random(run: &[u8]) -> bool {
     let classes = has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
     let is_id = IDS.iter().any(|id| run.starts_with(id.as_bytes()));
     let path = run.iter().filter(|&&byte| byte == b'/').count() > run.len() / 16 + 1;
-    let words = path || looks::named_words(run);
+    let words = path || looks::is_named_words(run);
     classes && !is_id && !words && placeholder::find(run).is_none() && entropy(run) >= ENTROPY
 }
 

@@ -1,34 +1,33 @@
-//! What was found, and the splices that come of it.
+//! Matches and the edits that redact them.
 
 use std::ops::Range;
 
 use wire::json::{Document, Edits, ValueKind};
 
-/// One stretch of a text that must go, and what comes in its place.
+/// A range of a text and its replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
     pub(super) range: Range<usize>,
     pub(super) with: Vec<u8>,
     pub(super) rule: &'static str,
-    /// The learned value that was found, by its number.
+    /// The index of the learned value that matched.
     pub(super) secret: Option<usize>,
-    /// Of two hits on the same bytes, the one that knows more of the secret: the lower.
+    /// The rank among matches of the same bytes. The lowest wins.
     pub(super) rank: Rank,
 }
 
-/// How well a hit knows what it found.
+/// The quality of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Saw it put together from the pieces of a stream.
+    /// Found in text that was joined from the fragments of a stream.
     Joined,
-    /// Saw it with one more layer of encoding undone.
+    /// Found after undoing one more layer of encoding.
     Decoded,
     Seen,
 }
 
-/// Hits that do not overlap, in order: of several that do, the widest carries the placeholder and
-/// takes in what the others stand on.
-pub(super) fn settle(mut hits: Vec<Hit>) -> Vec<Hit> {
+/// Merges overlapping hits and sorts them. The widest of them keeps its replacement and covers the others.
+pub(super) fn merge_overlaps(mut hits: Vec<Hit>) -> Vec<Hit> {
     hits.sort_by(|a, b| {
         (a.range.start, std::cmp::Reverse(a.range.end), a.rank).cmp(&(
             b.range.start,
@@ -48,8 +47,8 @@ pub(super) fn settle(mut hits: Vec<Hit>) -> Vec<Hit> {
     settled
 }
 
-/// The edits that `hits` ask for.
-pub(super) fn edits(hits: &[Hit]) -> Edits {
+/// Converts hits to edits.
+pub(super) fn to_edits(hits: &[Hit]) -> Edits {
     let mut edits = Edits::default();
     for hit in hits {
         edits.replace(hit.range.clone(), hit.with.clone());
@@ -57,33 +56,33 @@ pub(super) fn edits(hits: &[Hit]) -> Edits {
     edits
 }
 
-/// Cuts hits to the strings and numbers of a document that begins at `base`, so that it stays
-/// JSON: a learned value that happens to hold quotes or commas must not take the brackets along.
-pub(super) fn clip(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<Hit> {
-    let Slots { list: slots, spelled } = Slots::of(document);
+/// Restricts hits to the strings and numbers of the document at offset `base`, so that it stays valid JSON. A
+/// learned value that contains quotes or commas would otherwise remove brackets.
+pub(super) fn clip_to_json(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<Hit> {
+    let EditableSpans { list: slots, tokens } = EditableSpans::of(document);
     let mut clipped = Vec::with_capacity(hits.len());
     for hit in hits {
         let range = hit.range.start - base..hit.range.end - base;
-        let first = slots.partition_point(|slot: &Slot| slot.span.end <= range.start);
+        let first = slots.partition_point(|slot: &EditableSpan| slot.span.end <= range.start);
         let mut with = hit.with.clone();
         for slot in slots[first..].iter().take_while(|slot| slot.span.start < range.end) {
             let part = range.start.max(slot.span.start)..range.end.min(slot.span.end);
             let piece = match slot.quoted {
                 true => std::mem::take(&mut with),
-                // A part of a number is no secret; all of it but the sign is.
+                // A part of a number is not a secret. The number without its sign is.
                 false if part.end < slot.span.end || part.start > slot.span.start + slot.sign => continue,
                 false if with.is_empty() => b"null".to_vec(),
-                // Whatever quotes it brings were guessed from the text; here they are known.
+                // The quotes in the replacement were guessed from the text. Here they are known.
                 false => [b"\"", bare(&std::mem::take(&mut with)), b"\""].concat(),
             };
             let part = if slot.quoted { part } else { slot.span.clone() };
             clipped.push(Hit { range: part.start + base..part.end + base, with: piece, ..hit.clone() });
         }
     }
-    // A word that went is written beside it once more, byte by byte.
-    let mut settled = settle(clipped);
+    // A redacted token is repeated beside the text as a list of bytes.
+    let mut settled = merge_overlaps(clipped);
     let mut beside = Vec::new();
-    for (word, bytes) in spelled {
+    for (word, bytes) in tokens {
         let first = settled.partition_point(|hit| hit.range.end <= base + word.start);
         let Some(hit) = settled.get(first).filter(|hit| hit.range.start < base + word.end) else { continue };
         let numbers = slots.partition_point(|slot| slot.span.start < bytes.start);
@@ -94,12 +93,12 @@ pub(super) fn clip(document: &Document<'_>, base: usize, hits: Vec<Hit>) -> Vec<
     }
     if !beside.is_empty() {
         settled.extend(beside);
-        settled = settle(settled);
+        settled = merge_overlaps(settled);
     }
     settled
 }
 
-/// A placeholder without the quotes around it.
+/// Removes the quotes around a placeholder.
 fn bare(with: &[u8]) -> &[u8] {
     let is_quote = |byte: &u8| matches!(byte, b'"' | b'\\' | b'\'');
     let start = with.iter().position(|byte| !is_quote(byte)).unwrap_or(with.len());
@@ -107,46 +106,46 @@ fn bare(with: &[u8]) -> &[u8] {
     &with[start..end]
 }
 
-/// A stretch of a document that may be edited.
-struct Slot {
+/// A range of a document that may be edited.
+struct EditableSpan {
     span: Range<usize>,
     quoted: bool,
-    /// How long a number's sign is.
+    /// The length of a number's sign.
     sign: usize,
 }
 
-/// The stretches of a document that may be edited, in order.
+/// All ranges of a document that may be edited, in order.
 #[derive(Default)]
-struct Slots {
-    list: Vec<Slot>,
-    /// Words of a model's text, and the array of bytes that says the same.
-    spelled: Vec<(Range<usize>, Range<usize>)>,
+struct EditableSpans {
+    list: Vec<EditableSpan>,
+    /// Tokens of a model's text, and the lists of their bytes.
+    tokens: Vec<(Range<usize>, Range<usize>)>,
 }
 
-impl Slots {
+impl EditableSpans {
     fn of(document: &Document<'_>) -> Self {
         let mut slots = Self::default();
-        slots.gather(document.root());
+        slots.collect_from(document.root());
         slots
     }
 
-    fn gather(&mut self, value: wire::json::Value<'_, '_>) {
+    fn collect_from(&mut self, value: wire::json::Value<'_, '_>) {
         match value.kind() {
             ValueKind::String => {
-                self.list.extend(value.inner_span().map(|span| Slot { span, quoted: true, sign: 0 }))
+                self.list.extend(value.inner_span().map(|span| EditableSpan { span, quoted: true, sign: 0 }))
             }
             ValueKind::Number => {
                 let sign = usize::from(value.raw().starts_with('-'));
-                self.list.push(Slot { span: value.span(), quoted: false, sign });
+                self.list.push(EditableSpan { span: value.span(), quoted: false, sign });
             }
-            ValueKind::Array => value.items().for_each(|item| self.gather(item)),
+            ValueKind::Array => value.items().for_each(|item| self.collect_from(item)),
             ValueKind::Object => {
                 let word = value.get("token").and_then(|token| token.inner_span());
                 let bytes = word.and_then(|word| Some((word, value.get("bytes")?.span())));
-                self.spelled.extend(bytes);
+                self.tokens.extend(bytes);
                 value.members().for_each(|member| {
-                    self.gather(member.key);
-                    self.gather(member.value);
+                    self.collect_from(member.key);
+                    self.collect_from(member.value);
                 });
             }
             ValueKind::Null | ValueKind::Bool => {}

@@ -1,12 +1,13 @@
-//! Secrets out, everything else untouched.
+//! Removes secrets from requests, responses, streams and files, and leaves all other bytes unchanged.
 //!
-//! Start at [`Redactor`]. It finds secrets by name (`Authorization`, `"api_key"`, `DB_PASSWORD=`),
-//! by shape (known key formats), and by value: what was once seen under a secret name is found again
-//! anywhere, also in base64, in lines or not, URL-encoded, escaped in JSON at any depth or in HTML, in
-//! UTF-16, or cut up over the deltas of a stream. A [`RedactionWindow`] does the same for bytes that are too many to hold.
+//! Start at [`Redactor`] and its methods `redact_…`; [`RedactionWindow`] does the same for texts that are too long
+//! for memory. Secrets are found by name (`Authorization`, `"api_key"`, `DB_PASSWORD=`), by shape (known key
+//! formats), and by value: a value that was learned once is found again everywhere, also in base64, URL encoding,
+//! JSON of any depth, HTML, UTF-16, and split over the events of a stream. Each becomes a placeholder, made with a
+//! [`FingerprintKey`]. [`Redactor::report`] counts the matches. [`Redactor::find_residues`] checks the result with
+//! another method, and [`Redactor::find_suspicions`] warns of random text.
 //!
-//! An edit is a splice, so all other bytes stay as they were, JSON stays JSON, and a stream keeps its
-//! events. Nothing here reads a file, a clock or the environment.
+//! JSON stays valid JSON, and a stream keeps its events. This crate reads no file, no clock and no environment.
 
 mod argv;
 mod assign;
@@ -39,18 +40,18 @@ pub use entropy::Suspicion;
 use hit::Hit;
 use names::Family;
 pub use placeholder::FingerprintKey;
-use plain::Plain;
+use plain::PlainText;
 pub use report::{RedactionEntry, RedactionReport};
 pub use residual::Residue;
-use search::{Ruled, Search, Terms};
+use search::{RuleMatches, Search, SearchOptions};
 pub use window::RedactionWindow;
 use wire::encoding::{self, CodingError};
 use wire::json::{Document, Edits};
 
-/// A compressed body that unpacks to more than this is not searched.
+/// The maximum decoded length of a compressed body. A longer one is searched in its compressed form only.
 const MOST_DECODED: usize = 64 << 20;
 
-/// What the headers say of a body.
+/// The headers that describe a body.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyHints<'a> {
     /// `Content-Type`
@@ -59,44 +60,44 @@ pub struct BodyHints<'a> {
     pub content_encoding: Option<&'a str>,
 }
 
-/// A text without its secrets.
+/// A redacted text.
 #[derive(Clone, Debug)]
 pub struct RedactedText<'a> {
-    /// What may be kept.
+    /// The redacted bytes.
     pub bytes: Cow<'a, [u8]>,
-    /// The body was compressed and held a secret: these bytes are the decoded ones.
+    /// True if the body was compressed and contained a secret. The bytes are then the decoded ones.
     pub decoded: bool,
-    /// What was spliced, to shift offsets with; `None` where `decoded`, for then no byte of the
-    /// original has a place in the result.
+    /// The edits, for mapping offsets. `None` if the bytes were decoded, because offsets of the original then have
+    /// no meaning.
     pub edits: Option<Edits>,
-    /// Why the body could only be searched as it stands, or in part, if so.
+    /// The part of the body that could not be searched, if any.
     pub unsearched: Option<SearchGap>,
 }
 
-/// What of a body was not unpacked to be searched, and why.
+/// The part of a body that could not be decoded for the search.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SearchGap {
-    /// All of it: it was searched as it stands.
+    /// Everything. The body was searched in its compressed form.
     #[error(transparent)]
     Everything(CodingError),
-    /// What follows the part in that coding; the body held a secret, so only that part is kept.
-    #[error("behind its {0} the body goes on, and that part is not kept")]
+    /// The bytes after the compressed data. The body contained a secret, so only the decoded data is kept.
+    #[error("the body continues after its {0} data; the rest is not stored")]
     Remainder(&'static str),
 }
 
 impl RedactedText<'_> {
-    /// Whether nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_clean(&self) -> bool {
         self.edits.as_ref().is_some_and(Edits::is_empty)
     }
 }
 
-/// Finds secrets and takes them out, and learns from what it finds.
+/// Finds secrets, replaces them, and learns their values.
 pub struct Redactor {
     search: Search,
     counts: report::Counts,
     late: bool,
-    residual: residual::Cache,
+    residual: residual::ResidueCache,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -106,24 +107,24 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// A redactor that knows the rules and no values yet.
+    /// Creates a redactor with all rules and without learned values.
     pub fn new(key: FingerprintKey) -> Self {
         Self {
             search: Search::new(key),
             counts: report::Counts::default(),
             late: false,
-            residual: residual::Cache::default(),
+            residual: residual::ResidueCache::default(),
         }
     }
 
-    /// Learns a value that stands under a secret name: from now on it is removed everywhere.
+    /// Learns the value of a secret name. From now on it is removed everywhere.
     ///
-    /// Values of less than eight bytes, and words that are no secret (`password`), are ignored.
+    /// Ignores values of less than eight bytes, and common words such as `password`.
     pub fn learn(&mut self, source: &str, value: &[u8]) {
         self.search.learn(source, value);
     }
 
-    /// Learns the values of those variables that are named like secrets, or look like one.
+    /// Learns the values of variables that have secret names, or that look like secrets.
     pub fn learn_env(&mut self, vars: impl IntoIterator<Item = (String, String)>) {
         for (name, value) in vars {
             let source = format!("env {name}");
@@ -131,33 +132,36 @@ impl Redactor {
                 Some(family) if assign::is_secret(name.as_bytes(), family, value.as_bytes()) => {
                     self.search.learn_parts(&source, family, value.as_bytes());
                 }
-                None if names::may_be_key(name.as_bytes()) && looks::key(value.as_bytes()) => {
+                None if names::may_be_key(name.as_bytes()) && looks::is_key(value.as_bytes()) => {
                     self.search.learn_parts(&source, Family::Key, value.as_bytes());
                 }
-                // What looks like a secret is one, whatever it is called.
-                _ => {
-                    drop(self.search.by_rule(&source, &Plain::of_escaped(value.as_bytes()), Terms::default()))
-                }
+                // A value with the shape of a secret is one, under any name.
+                _ => drop(self.search.find_by_rule(
+                    &source,
+                    &PlainText::from_escaped(value.as_bytes()),
+                    SearchOptions::default(),
+                )),
             }
         }
     }
 
-    /// Grows whenever something new was learned: what was written before may hold it.
+    /// Returns a number that grows with each learned value. Texts that were redacted before may contain the new
+    /// value.
     pub fn generation(&self) -> u64 {
         self.search.generation
     }
 
-    /// From now on findings are reported as late: what is looked at has been written before.
+    /// Reports matches as late from now on: the searched texts have been written before.
     pub fn set_late(&mut self, late: bool) {
         self.late = late;
     }
 
-    /// What was redacted so far.
+    /// Returns the report of all matches so far.
     pub fn report(&self) -> RedactionReport {
         self.counts.report()
     }
 
-    /// Takes the secrets out of a body.
+    /// Redacts a body.
     pub fn redact_body<'a>(
         &mut self,
         place: &str,
@@ -166,83 +170,83 @@ impl Redactor {
     ) -> RedactedText<'a> {
         let coding = hints.content_encoding.map(str::trim).filter(|coding| !coding.is_empty());
         let Some(coding) = coding.filter(|coding| !coding.eq_ignore_ascii_case("identity")) else {
-            return self.searched(place, Form::of(hints.content_type, bytes), bytes);
+            return self.redact_as(place, TextFormat::of(hints.content_type, bytes), bytes);
         };
         match encoding::decode_partly(coding, bytes, MOST_DECODED) {
             Ok(decoded) => {
-                let form = Form::of(hints.content_type, &decoded.bytes);
-                let found = self.searched(place, form, &decoded.bytes);
+                let format = TextFormat::of(hints.content_type, &decoded.bytes);
+                let found = self.redact_as(place, format, &decoded.bytes);
                 if found.is_clean() {
-                    // What could not be unpacked may hold its text as it was.
+                    // Data that cannot be decoded may be plain text.
                     let cut = !decoded.complete;
                     return if cut {
-                        self.searched(place, Form::Other, bytes)
+                        self.redact_as(place, TextFormat::Other, bytes)
                     } else {
                         RedactedText::untouched(bytes)
                     };
                 }
-                // What could not be unpacked has no place in what is kept; it is named.
+                // The result has no place for data that could not be decoded, so it is reported.
                 let unsearched = decoded.trailing_after.map(SearchGap::Remainder);
                 let bytes = Cow::Owned(found.bytes.into_owned());
                 RedactedText { bytes, decoded: true, edits: None, unsearched }
             }
             Err(error) => {
-                let found = self.searched(place, Form::of(hints.content_type, bytes), bytes);
+                let found = self.redact_as(place, TextFormat::of(hints.content_type, bytes), bytes);
                 RedactedText { unsearched: Some(SearchGap::Everything(error)), ..found }
             }
         }
     }
 
-    /// Takes the secrets out of any other text: output, a file.
+    /// Redacts any other text, such as output or a file.
     pub fn redact_text<'a>(&mut self, place: &str, bytes: &'a [u8]) -> RedactedText<'a> {
-        self.searched(place, Form::of(None, bytes), bytes)
+        self.redact_as(place, TextFormat::of(None, bytes), bytes)
     }
 
-    fn searched<'a>(&mut self, place: &str, form: Form, bytes: &'a [u8]) -> RedactedText<'a> {
-        let hits = self.hits(place, form, bytes);
+    fn redact_as<'a>(&mut self, place: &str, format: TextFormat, bytes: &'a [u8]) -> RedactedText<'a> {
+        let hits = self.find_hits(place, format, bytes);
         if hits.is_empty() {
             return RedactedText::untouched(bytes);
         }
         self.count(place, &hits);
-        let edits = hit::edits(&hits);
+        let edits = hit::to_edits(&hits);
         let spliced = edits.apply(bytes).expect("settled hits do not overlap");
         RedactedText { bytes: Cow::Owned(spliced), decoded: false, edits: Some(edits), unsearched: None }
     }
 
-    /// What must go from a text, settled and in order.
-    fn hits(&mut self, place: &str, form: Form, bytes: &[u8]) -> Vec<Hit> {
-        match form {
-            Form::Events | Form::Lines => {
-                stream::hits(&mut self.search, place, &stream::events(form, bytes), bytes)
+    /// Finds secrets in a text. The hits are sorted and do not overlap.
+    fn find_hits(&mut self, place: &str, format: TextFormat, bytes: &[u8]) -> Vec<Hit> {
+        match format {
+            TextFormat::Events | TextFormat::Lines => {
+                stream::find_hits(&mut self.search, place, &stream::events(format, bytes), bytes)
             }
-            Form::Items => {
-                let items = stream::events(form, bytes);
+            TextFormat::Items => {
+                let items = stream::events(format, bytes);
                 if items.is_empty() {
-                    return self.in_one_text(place, form, bytes); // a part of an array
+                    return self.find_in_text(place, format, bytes); // a part of an array
                 }
-                let mut hits = stream::hits(&mut self.search, place, &items, bytes);
-                hits.extend(stream::nested(&mut self.search, place, bytes));
-                hit::settle(hits)
+                let mut hits = stream::find_hits(&mut self.search, place, &items, bytes);
+                hits.extend(stream::find_in_nested_streams(&mut self.search, place, bytes));
+                hit::merge_overlaps(hits)
             }
-            Form::Parameters | Form::Other => self.in_one_text(place, form, bytes),
+            TextFormat::Parameters | TextFormat::Other => self.find_in_text(place, format, bytes),
         }
     }
 
-    fn in_one_text(&mut self, place: &str, form: Form, bytes: &[u8]) -> Vec<Hit> {
-        let text = Plain::of_escaped(bytes);
-        let terms = Terms { form: form == Form::Parameters, ..Terms::default() };
-        let Ruled { mut hits, notes } = self.search.by_rule(place, &text, terms);
+    fn find_in_text(&mut self, place: &str, format: TextFormat, bytes: &[u8]) -> Vec<Hit> {
+        let text = PlainText::from_escaped(bytes);
+        let options = SearchOptions { is_form: format == TextFormat::Parameters, ..SearchOptions::default() };
+        let RuleMatches { mut hits, features } = self.search.find_by_rule(place, &text, options);
         let json = looks_json(bytes);
-        if json && notes.streams {
-            hits.extend(stream::nested(&mut self.search, place, bytes));
+        if json && features.may_hold_stream {
+            hits.extend(stream::find_in_nested_streams(&mut self.search, place, bytes));
         }
-        if json && notes.words {
-            hits.extend(stream::spelled(&mut self.search, place, bytes));
+        if json && features.lists_tokens {
+            hits.extend(stream::find_in_listed_tokens(&mut self.search, place, bytes));
         }
-        hits.extend(self.search.by_value(&text, &notes));
-        let hits = hit::settle(hits);
+        hits.extend(self.search.find_by_value(&text, &features));
+        let hits = hit::merge_overlaps(hits);
         match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {
-            Some(Ok(document)) => hit::clip(&document, 0, hits),
+            Some(Ok(document)) => hit::clip_to_json(&document, 0, hits),
             _ => hits,
         }
     }
@@ -261,22 +265,22 @@ impl<'a> RedactedText<'a> {
     }
 }
 
-/// How a text is built, as far as the search cares.
+/// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum TextFormat {
     /// Server-sent events.
     Events,
-    /// One JSON text a line.
+    /// One JSON text on each line.
     Lines,
-    /// A JSON array of objects: a stream of those that wait for the last one.
+    /// A JSON array of objects, which some providers send as a stream.
     Items,
     /// `a=1&b=2`
     Parameters,
-    /// JSON, or anything else.
+    /// JSON, or any other format.
     Other,
 }
 
-impl Form {
+impl TextFormat {
     fn of(content_type: Option<&str>, bytes: &[u8]) -> Self {
         let kind = content_type.unwrap_or_default().to_ascii_lowercase();
         let start = bytes.trim_ascii_start();
@@ -298,12 +302,12 @@ impl Form {
     }
 }
 
-/// Whether the first line that says something is one of an event's.
+/// Returns true if the first significant line is a field of an event.
 fn is_events(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut rest = &text[..text.len().min(LONGEST_OPENING)];
     let begins = |rest: &[u8], any: &[&str]| any.iter().any(|field| rest.starts_with(field.as_bytes()));
-    // A comment, or how to come back, says nothing yet.
+    // Comments and reconnection fields may come before the first event.
     while begins(rest, &["\n", "\r", ":", "id:", "retry:"]) {
         let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else { return false };
         rest = &rest[end + 1..];
@@ -311,10 +315,10 @@ fn is_events(text: &[u8]) -> bool {
     begins(rest, &["data:", "event:"])
 }
 
-/// As far as a text is looked at to see that it is a stream.
+/// The searched length for detecting a stream.
 const LONGEST_OPENING: usize = 16 << 10;
 
-/// Whether the first two lines are JSON objects each.
+/// Returns true if the first two lines are JSON objects.
 fn is_lines(text: &[u8]) -> bool {
     let Some(end) = memchr::memchr(b'\n', text) else { return false };
     let [first, next] = [text[..end].trim_ascii(), text[end + 1..].trim_ascii_start()]

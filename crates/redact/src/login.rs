@@ -1,18 +1,18 @@
-//! Logins that are written down for a program: `curl -u user:password`, and `.netrc`.
+//! Logins in command lines and files: `curl -u user:password`, and `.netrc`.
 //!
-//! A value ends at a backslash in both, so that they read the same with escapes undone or not.
+//! A value ends at a backslash in both, so that escaped and unescaped texts have the same result.
 
 use std::ops::Range;
 
-use super::examples::is_stand_in;
-use super::shapes::{Shaped, before, mixed, run};
+use super::examples::is_placeholder_text;
+use super::shapes::{ShapeMatch, before, is_mixed, run};
 
 const SHORTEST: usize = 4;
-/// A command is no longer, as far as we look.
+/// The searched length of a command.
 const LONGEST: usize = 2048;
 
-/// The passwords on curl's command line.
-pub(super) fn curl(text: &[u8], at: usize) -> Vec<Shaped> {
+/// Finds the passwords in a command line of curl.
+pub(super) fn find_curl_passwords(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let start = at + "curl".len();
     let is_command = !before(text, at)
         .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
@@ -29,15 +29,15 @@ pub(super) fn curl(text: &[u8], at: usize) -> Vec<Shaped> {
         if is_gap(text[dash - 1])
             && let Some(value) = user_option(&text[..end], dash)
         {
-            found.extend(password(text, &value).map(|range| Shaped::new("shape:curl-user", range)));
+            found.extend(password(text, &value).map(|range| ShapeMatch::new("shape:curl-user", range)));
             from = value.end;
         }
     }
     found
 }
 
-/// Where the command ends: with its line, unless the next one goes on with options, and before
-/// another command.
+/// Returns the end of the command: the end of its line, unless the next line continues with options, or the start
+/// of another command.
 fn command_end(rest: &[u8]) -> usize {
     let ends = |at: usize| match rest[at] {
         b'\n' => {
@@ -53,7 +53,7 @@ fn command_end(rest: &[u8]) -> usize {
     (1..rest.len()).find(|&at| ends(at)).unwrap_or(rest.len())
 }
 
-/// The value of the option at `dash`, if that is one for a user and a password.
+/// Returns the value of the option at `dash`, if its value is a user with a password.
 fn user_option(text: &[u8], dash: usize) -> Option<Range<usize>> {
     let name = run(text, dash, |byte| byte.is_ascii_alphabetic() || byte == b'-');
     let long = [&b"--user"[..], b"--proxy-user"].contains(&&text[name.clone()]);
@@ -69,7 +69,7 @@ fn user_option(text: &[u8], dash: usize) -> Option<Range<usize>> {
     glued.then(|| word(text, name.start + 2))
 }
 
-/// The value behind an option's name: a word, or what stands in quotes.
+/// Returns the value after an option's name: a word, or a string in quotes.
 fn value(text: &[u8], from: usize) -> Range<usize> {
     let gap = run(text, from, |byte| is_gap(byte) || matches!(byte, b'=' | b',' | b'\\'));
     match before(text, gap.end) {
@@ -84,7 +84,7 @@ fn word(text: &[u8], from: usize) -> Range<usize> {
     run(text, from, |byte| byte > b' ' && !matches!(byte, b'"' | b'\'' | b'`' | b'\\'))
 }
 
-/// The password of `user:password`, or the token that some put in the user's place.
+/// Returns the password of `user:password`, or a token in place of the user.
 pub(super) fn password(text: &[u8], login: &Range<usize>) -> Option<Range<usize>> {
     let colon = login.start + memchr::memchr(b':', &text[login.clone()])?;
     let (user, password) = (&text[login.start..colon], &text[colon + 1..login.end]);
@@ -93,27 +93,28 @@ pub(super) fn password(text: &[u8], login: &Range<usize>) -> Option<Range<usize>
         return None; // `${USER:-me}`
     }
     if password.is_empty() {
-        return (user.len() >= 16 && mixed(user) && !is_stand_in(user)).then_some(login.start..colon);
+        return (user.len() >= 16 && is_mixed(user) && !is_placeholder_text(user))
+            .then_some(login.start..colon);
     }
     let group = [user, password].iter().all(|name| name.iter().all(u8::is_ascii_digit));
-    let secret = password.len() >= SHORTEST && !group && !is_stand_in(password);
+    let secret = password.len() >= SHORTEST && !group && !is_placeholder_text(password);
     secret.then_some(colon + 1..login.end)
 }
 
-/// What may stand between the words of a command, also where they are a list of strings.
+/// Returns true for a byte between the words of a command, also in a list of strings.
 fn is_gap(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'')
 }
 
-/// The password of one machine in a `.netrc`.
-pub(super) fn netrc(text: &[u8], at: usize) -> Vec<Shaped> {
+/// Finds the password of one machine in a `.netrc`.
+pub(super) fn find_netrc_password(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     if before(text, at).is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         return Vec::new();
     }
-    let mut words = Words { text, at: at + "machine".len() };
+    let mut words = NetrcWords { text, at: at + "machine".len() };
     let Some(host) = words.next_word() else { return Vec::new() };
     let host = &text[host];
-    // Prose has machines too, but not under an address.
+    // Prose also mentions machines, but without an address.
     let sure = host == b"localhost" || host.iter().any(|byte| byte.is_ascii_digit() || b".-:".contains(byte));
     while let Some(key) = words.next_key() {
         let Some(value) = words.next_word() else { break };
@@ -121,9 +122,10 @@ pub(super) fn netrc(text: &[u8], at: usize) -> Vec<Shaped> {
             b"login" | b"account" => {}
             b"password" => {
                 let password = &text[value.clone()];
-                let secret =
-                    password.len() >= SHORTEST && !is_stand_in(password) && (sure || mixed(password));
-                return Vec::from_iter(secret.then(|| Shaped::new("shape:netrc", value)));
+                let secret = password.len() >= SHORTEST
+                    && !is_placeholder_text(password)
+                    && (sure || is_mixed(password));
+                return Vec::from_iter(secret.then(|| ShapeMatch::new("shape:netrc", value)));
             }
             _ => break,
         }
@@ -131,13 +133,13 @@ pub(super) fn netrc(text: &[u8], at: usize) -> Vec<Shaped> {
     Vec::new()
 }
 
-struct Words<'t> {
+struct NetrcWords<'t> {
     text: &'t [u8],
     at: usize,
 }
 
-impl Words<'_> {
-    /// The next word, or what stands in quotes; there must be a space before it.
+impl NetrcWords<'_> {
+    /// Returns the next word or quoted string, which must follow a space.
     fn next_word(&mut self) -> Option<Range<usize>> {
         let gap = run(self.text, self.at, |byte| byte.is_ascii_whitespace());
         let start = gap.end + run(self.text, gap.end, |byte| byte == b'\\').len();
@@ -149,7 +151,7 @@ impl Words<'_> {
         (!gap.is_empty() && !found.is_empty()).then_some(found)
     }
 
-    /// The next word, without the number that a tool which shows files puts before a line.
+    /// Returns the next word, without the line number of a tool that shows files.
     fn next_key(&mut self) -> Option<Range<usize>> {
         let found = self.next_word()?;
         let digits = run(&self.text[..found.end], found.start, |byte| byte.is_ascii_digit());

@@ -1,29 +1,29 @@
-//! What a value looks like, where its name alone does not settle that it is a secret.
+//! Tests of a value's appearance, for names that alone do not make it a secret.
 
-use super::shapes::mixed;
+use super::shapes::is_mixed;
 use super::values::is_word;
 use super::{names, placeholder};
 
 const SHORTEST: usize = 8;
 
-/// One word that is too random for a word, a name, a type or a path.
-pub(super) fn random(value: &[u8]) -> bool {
-    is_one_word(value) && ((mixed(value) && !is_wordy(value)) || unpronounceable(value))
+/// Returns true for one word that is too random to be a word, a name, a type or a path.
+pub(super) fn is_random(value: &[u8]) -> bool {
+    is_one_word(value) && ((is_mixed(value) && !is_wordy(value)) || is_unpronounceable(value))
 }
 
-/// A random word that does not name a file.
-pub(super) fn key(value: &[u8]) -> bool {
+/// Returns true for a random word that is not the name of a file.
+pub(super) fn is_key(value: &[u8]) -> bool {
     let name = value.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let is_file = name.len() < value.len() && name.contains(&b'.');
-    random(value) && !is_file
+    is_random(value) && !is_file
 }
 
-/// A shorter value has too few pairs of letters to be judged by them.
+/// Shorter values have too few pairs of letters for a decision.
 const SHORTEST_PRONOUNCED: usize = 16;
 
-/// `YKbPizDmbX1rpXjYdOhC`: capitals and small letters as no name has them, whatever digits there are. Of the
-/// pairs of letters in names few are rare, and the words in them are seldom of two letters.
-fn unpronounceable(value: &[u8]) -> bool {
+/// Returns true for mixed case as no name has it, such as `YKbPizDmbX1rpXjYdOhC`, with or without digits. Names
+/// contain few rare pairs of letters, and their words seldom have only two letters.
+fn is_unpronounceable(value: &[u8]) -> bool {
     let cased = value.iter().any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
     if value.len() < SHORTEST_PRONOUNCED || !cased {
         return false;
@@ -35,7 +35,7 @@ fn unpronounceable(value: &[u8]) -> bool {
         all += 1;
         odd += usize::from(!hump && is_rare(pair));
     }
-    // The `b` in `YbP` and in `7bP`: a word of a name has more letters.
+    // The `b` in `YbP` and in `7bP`: the words of a name are longer.
     odd += value
         .windows(3)
         .filter(|three| {
@@ -47,7 +47,7 @@ fn unpronounceable(value: &[u8]) -> bool {
     odd >= 4 && odd * 4 >= all
 }
 
-/// The letters that often follow each letter of the alphabet, in words and in the names of a program.
+/// The letters that often follow each letter of the alphabet, in words and in the names of programs.
 const FOLLOWERS: [&str; 26] = [
     "bcdfgiklmnprstuvwxy",
     "aceijlorsuy",
@@ -77,51 +77,52 @@ const FOLLOWERS: [&str; 26] = [
     "aeio",
 ];
 
-/// Whether two letters seldom stand side by side. The same one twice, and the next of the alphabet, stand in
-/// what somebody made up for an example.
+/// Returns true if two letters are seldom adjacent. Equal letters and neighbours in the alphabet are common in
+/// examples.
 fn is_rare(pair: &[u8]) -> bool {
     let [first, second] = [pair[0], pair[1]].map(|byte| byte.to_ascii_lowercase());
     let listed = first == second || first + 1 == second;
     !listed && !FOLLOWERS[usize::from(first - b'a')].as_bytes().contains(&second)
 }
 
-/// A word as sentences have it, maybe with the space before it.
-pub(super) fn plain_word(value: &[u8]) -> bool {
+/// Returns true for a word of a sentence, also with a space before it.
+pub(super) fn is_plain_word(value: &[u8]) -> bool {
     let word = value.trim_ascii();
     word.len() <= 20
         && word.first().is_some_and(u8::is_ascii_alphabetic)
         && word[1..].iter().all(u8::is_ascii_lowercase)
 }
 
-/// `comment.block`, `StringLiteral`: words as a program calls its parts.
-pub(super) fn plain_name(value: &[u8]) -> bool {
+/// Returns true for the name of a program element: `comment.block`, `StringLiteral`.
+pub(super) fn is_plain_name(value: &[u8]) -> bool {
     let letters = value.split(|byte| *byte == b'.').all(|word| {
         word.len() >= 2
             && word.iter().all(u8::is_ascii_alphabetic)
             && !word.iter().all(u8::is_ascii_uppercase)
     });
-    letters && (value.contains(&b'.') || is_hump(value)) && !unpronounceable(value)
+    letters && (value.contains(&b'.') || is_hump(value)) && !is_unpronounceable(value)
 }
 
-/// `us-east-1`, `America/Los_Angeles`: words and small numbers with something between them.
-pub(super) fn joined_words(value: &[u8]) -> bool {
+/// Returns true for words and small numbers with separators: `us-east-1`, `America/Los_Angeles`.
+pub(super) fn is_joined_words(value: &[u8]) -> bool {
     !value.iter().all(u8::is_ascii_alphanumeric) && is_wordy(value)
 }
 
-/// `ANTHROPIC_BASE_URL/v1/messages`: such words, as a name or a path has them.
-pub(super) fn named_words(value: &[u8]) -> bool {
-    joined_words(value) && !unpronounceable(value)
+/// Returns true for such words in a name or path: `ANTHROPIC_BASE_URL/v1/messages`.
+pub(super) fn is_named_words(value: &[u8]) -> bool {
+    is_joined_words(value) && !is_unpronounceable(value)
 }
 
-/// Words joined by dashes may be a passphrase; words without are more often a type or a caption.
-pub(super) fn passphrase(value: &[u8]) -> bool {
+/// Returns true for words joined by dashes, which may be a passphrase. Words without dashes are usually a type or a
+/// label.
+pub(super) fn is_passphrase(value: &[u8]) -> bool {
     let letters = value.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'-');
     is_one_word(value) && letters && value.len() >= 12 && value.contains(&b'-')
 }
 
-/// `Winter2024`, `correcthorse99`: a word with digits behind it, which is no name of anything else. One
-/// digit is enough for the last thing on a line, or in quotes.
-pub(super) fn nearly_a_word(value: &[u8], last: bool) -> bool {
+/// Returns true for a word with digits after it, such as `Winter2024` or `correcthorse99`, that is no technical
+/// term. A single digit is enough for the last word of a line or string (`last`).
+pub(super) fn is_word_with_digits(value: &[u8], last: bool) -> bool {
     let count = |of: fn(&u8) -> bool| value.iter().filter(|byte| of(byte)).count();
     let plain = value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!?@#$%^*+~".contains(byte));
     let digits = count(u8::is_ascii_digit);
@@ -133,7 +134,7 @@ pub(super) fn nearly_a_word(value: &[u8], last: bool) -> bool {
 
 const LONGEST_WORD: usize = 40;
 
-/// Words that a number often follows without making a password of them. In lower case.
+/// Words that are often followed by a number and are no password, in lower case.
 const TECHNICAL: &[&str] = &[
     "arg",
     "argon",
@@ -193,7 +194,7 @@ fn is_technical(word: &[u8]) -> bool {
     known || is_word(word) || names::family(word).is_some()
 }
 
-/// `FixedBytes`, `newValue`: the name of a type or of a variable.
+/// Returns true for the name of a type or variable: `FixedBytes`, `newValue`.
 fn is_hump(word: &[u8]) -> bool {
     word.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }
@@ -211,8 +212,8 @@ fn is_one_word(value: &[u8]) -> bool {
     value.len() >= SHORTEST && !words && !path && placeholder::find(value).is_none()
 }
 
-/// `settings.api_key2`, `crate::__u32`, `Ed25519Key`, `gpt-4o`: words and the names of types, joined
-/// by punctuation, each with a few digits at most.
+/// Returns true for words and type names with punctuation between them, each with a few digits at most:
+/// `settings.api_key2`, `crate::__u32`, `Ed25519Key`, `gpt-4o`.
 fn is_wordy(value: &[u8]) -> bool {
     let word = |part: &[u8]| {
         let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();

@@ -1,10 +1,9 @@
-//! Which names name a secret.
+//! Names of secrets.
 //!
-//! A name is taken apart into words (`apiKey`, `API_KEY` and `x-api-key` all hold *api key*), and
-//! its last words decide: `max_tokens`, `token_count` and `secret_name` name no secret, because
-//! they end in something else.
+//! A name is split into words (`apiKey`, `API_KEY` and `x-api-key` all contain *api key*), and the last words
+//! decide. `max_tokens`, `token_count` and `secret_name` do not name a secret because of their last word.
 
-/// What kind of secret a name promises.
+/// The kind of secret that a name promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Key,
@@ -14,12 +13,12 @@ pub(super) enum Family {
     Credential,
     Authorization,
     Cookie,
-    /// `auth`, `pass`, `pwd`: a secret only where the value looks like one.
+    /// `auth`, `pass`, `pwd`: a secret only if the value looks like one.
     Weak,
 }
 
 impl Family {
-    /// The rule's name in the report; a table of fixed texts, so that no value can slip in.
+    /// Returns the name of the rule for the report. The names are constants, so that no value can appear in it.
     pub(super) fn rule(self) -> &'static str {
         match self {
             Self::Key => "name:key",
@@ -34,11 +33,11 @@ impl Family {
     }
 }
 
-/// Where one of these stands, a name may be secret: what the search looks for first.
+/// Texts that every secret name contains. The search looks for them first.
 pub(super) const STEMS: &[&str] =
     &["token", "secret", "pass", "pwd", "credential", "creds", "auth", "bearer", "cookie", "key"];
 
-/// Words that make a secret of the `key` behind them.
+/// Words before `key` that make it a secret.
 const KEY_WORDS: &[&str] = &[
     "api",
     "access",
@@ -66,11 +65,11 @@ const KEY_WORDS: &[&str] = &[
     "ssh",
 ];
 
-/// Words before `key` that make it a key to something else than a door.
+/// Words before `key` that make it something else than a secret.
 pub(super) const PLAIN_KEYS: &[&str] =
     &["idempotency", "cache", "surrogate", "websocket", "partition", "sort", "routing"];
 
-/// Words before `token` that make it a place or a piece of text.
+/// Words before `token` that make it a position or a piece of text.
 const NOT_A_TOKEN: &[&str] = &[
     "max",
     "min",
@@ -120,10 +119,10 @@ const NOT_A_TOKEN: &[&str] = &[
     "design",
 ];
 
-/// Words before `tokens` that make them secrets all the same.
+/// Words before `tokens` that make them secrets.
 const SECRET_TOKENS: &[&str] = &["access", "auth", "refresh", "api", "bearer", "session", "secret"];
 
-/// Words at the end that say nothing: where it is used, which one it is.
+/// Last words that do not change the meaning, such as the environment or a number.
 const SILENT: &[&str] = &[
     "value",
     "v",
@@ -147,7 +146,7 @@ const SILENT: &[&str] = &[
     "plaintext",
 ];
 
-/// Ends of words that are written without a gap: `authtoken`, `dbpassword`.
+/// Ends of words without separator: `authtoken`, `dbpassword`.
 const GLUED: &[(&str, Family)] = &[
     ("apikey", Family::Key),
     ("apikeys", Family::Key),
@@ -165,7 +164,7 @@ const GLUED: &[(&str, Family)] = &[
     ("authorization", Family::Authorization),
 ];
 
-/// How much of `before`, which ends right before a `key`, is a part of its name: `API key`.
+/// Returns the length of the word before `key` that belongs to the name, as in `API key`. `before` ends at `key`.
 pub(super) fn word_before_key(before: &[u8]) -> usize {
     let Some(rest) = before.strip_suffix(b" ") else { return 0 };
     let letters = rest.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
@@ -174,7 +173,7 @@ pub(super) fn word_before_key(before: &[u8]) -> usize {
     if makes_secret { letters + 1 } else { 0 }
 }
 
-/// What the name promises, if it names a secret.
+/// Returns the kind of secret that a name promises, if any.
 pub(super) fn family(name: &[u8]) -> Option<Family> {
     let words = unnumbered(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -182,10 +181,10 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
         return Some(Family::Key);
     }
     if words.ends_with(&["secret", "string"]) || words.ends_with(&["secret", "binary"]) {
-        return Some(Family::Secret); // what a manager of secrets calls the secret itself
+        return Some(Family::Secret); // the names of a secret's value in AWS Secrets Manager
     }
     if words.starts_with(&["access", "control"]) {
-        return None; // headers about credentials, which hold none
+        return None; // headers about credentials that contain none
     }
     while words.len() > 1 && is_silent(words[words.len() - 1]) {
         words.pop();
@@ -207,7 +206,8 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
     }
 }
 
-/// Whether a variable or an option of that name holds a key where its value looks like one: `STRIPE_KEY`.
+/// Returns true if a variable or option of this name, such as `STRIPE_KEY`, contains a key if its value looks like
+/// one.
 pub(super) fn may_be_key(name: &[u8]) -> bool {
     let words = unnumbered(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -218,7 +218,7 @@ pub(super) fn may_be_key(name: &[u8]) -> bool {
     matches!(words.last(), Some(&("key" | "pat" | "jwt"))) && !words.iter().any(plain)
 }
 
-/// Last words of members that say something about a secret and are none.
+/// Last words of members that describe a secret.
 const ABOUT: &[&str] = &[
     "id",
     "ids",
@@ -255,8 +255,8 @@ const ABOUT: &[&str] = &[
     "file",
 ];
 
-/// What a member's name says of its value, in an object that stands under a secret name: `true` that it
-/// is the secret, `false` that it may be, nothing that it is not.
+/// Classifies a member of an object with a secret name: `Some(true)` if it is the secret, `Some(false)` if it may
+/// be, `None` if it is not.
 pub(super) fn in_object(member: &[u8]) -> Option<bool> {
     let words = unnumbered(member);
     let last = words.last().map(String::as_str);
@@ -265,7 +265,7 @@ pub(super) fn in_object(member: &[u8]) -> Option<bool> {
     (!about).then_some(itself)
 }
 
-/// Whether a doubtful name means a password where it surely has a value: `Pwd=…;`, `DB_PASS=…`.
+/// Returns true if an ambiguous name means a password where it certainly has a value: `Pwd=…;`, `DB_PASS=…`.
 pub(super) fn is_password(name: &[u8]) -> bool {
     matches!(unnumbered(name).last().map(String::as_str), Some("pass" | "pwd" | "passcode"))
 }
@@ -279,7 +279,7 @@ fn is_silent(word: &str) -> bool {
     SILENT.contains(&word) || word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The words of a name without the number that tells it from its like: `password1`, `API_KEY_v2`.
+/// Splits a name into words and removes the number at its end: `password1`, `API_KEY_v2`.
 fn unnumbered(name: &[u8]) -> Vec<String> {
     let mut words = words(name);
     if let Some(last) = words.last_mut().filter(|last| !is_silent(last)) {
@@ -288,8 +288,8 @@ fn unnumbered(name: &[u8]) -> Vec<String> {
     words
 }
 
-/// The words of a name in lower case. A word ends at anything that is no letter or digit, where
-/// a capital follows a small letter, and before the last of several capitals (`APIKey`).
+/// Splits a name into words in lower case. A word ends at any separator, before a capital after a small letter, and
+/// before the last of several capitals (`APIKey`).
 fn words(name: &[u8]) -> Vec<String> {
     let mut words = vec![String::new()];
     for (at, &byte) in name.iter().enumerate() {

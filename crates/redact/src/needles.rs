@@ -1,27 +1,27 @@
-//! The index of everything that is searched for by value.
+//! An index of all learned values, for one search.
 //!
-//! Adding to it is cheap, for a provider may set a fresh cookie with every response; so is the search,
-//! which skips ahead by Wu and Manber's table: where the three bytes at hand end no needle's
-//! beginning, no needle can begin in the bytes before them.
+//! Adding a value is cheap, because a provider may set a new cookie with every response. The search skips bytes
+//! with the table of Wu and Manber: if the current three bytes are in no needle's prefix, then no needle can start
+//! just before them.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use aho_corasick::packed;
 
-/// In which form a needle holds its secret.
+/// The form of a secret in a needle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum NeedleForm {
     AsIs,
-    /// Without its first letter, which reads as an escape behind a backslash: as this character.
+    /// Without the first letter. After a backslash it reads as an escape, for this character.
     Headless(u8),
-    /// Only the characters that the value alone decides; the neighbours that hold the rest of its
-    /// first and last bits go with it.
+    /// Only the characters that depend on the value alone. The neighbours that contain its first and last bits are
+    /// redacted, too.
     Base64 {
         before: bool,
         behind: bool,
     },
-    /// A number: it must not be a part of a longer one.
+    /// A number, which must not be a part of a longer one.
     Digits,
 }
 
@@ -29,13 +29,13 @@ pub(super) enum Form {
 #[derive(Debug)]
 pub(super) struct Needle {
     pub(super) bytes: Vec<u8>,
-    pub(super) form: Form,
+    pub(super) form: NeedleForm,
     pub(super) secret: usize,
 }
 
-/// Where a secret was found in a text.
+/// A match of a secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct NeedleMatch {
     pub(super) range: Range<usize>,
     pub(super) secret: usize,
     pub(super) number: bool,
@@ -45,18 +45,18 @@ const WINDOW: usize = 7;
 const BLOCK: usize = 3;
 const FURTHEST: u8 = (WINDOW - BLOCK + 1) as u8;
 
-/// Needles, and the tables that find them.
+/// The needles and the tables for the search.
 pub(super) struct Needles {
     all: Vec<Needle>,
     /// Needles by their first bytes.
     begins: HashMap<[u8; WINDOW], Vec<usize>>,
-    /// How far one may skip after a block, by the block's hash.
+    /// The distance to skip after a block, by the block's hash.
     skips: Box<[u8; 1 << 16]>,
-    /// All needles for a faster look, as long as they are few; most texts hold none.
+    /// A faster test for few needles. Most texts contain none.
     few: Option<packed::Searcher>,
 }
 
-/// More needles than this are found by skipping alone.
+/// The maximum number of needles for the faster test.
 const FEW: usize = 48;
 
 impl Needles {
@@ -88,8 +88,8 @@ impl Needles {
         }
     }
 
-    /// Every place in `text` where a needle stands.
-    pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
+    /// Finds all needles in `text`.
+    pub(super) fn find(&self, text: &[u8]) -> Vec<NeedleMatch> {
         let mut found = Vec::new();
         if self.is_empty() || self.few.as_ref().is_some_and(|few| few.find(text).is_none()) {
             return found;
@@ -113,7 +113,7 @@ impl Needles {
 }
 
 impl Needle {
-    fn at(&self, text: &[u8], start: usize) -> Option<Found> {
+    fn at(&self, text: &[u8], start: usize) -> Option<NeedleMatch> {
         let end = start + self.bytes.len();
         if text.get(start..end)? != self.bytes {
             return None;
@@ -121,20 +121,20 @@ impl Needle {
         let before = start.checked_sub(1).map(|at| text[at]);
         let behind = text.get(end).copied();
         let range = match self.form {
-            Form::AsIs => start..end,
-            Form::Headless(head) => (before == Some(head)).then_some(start - 1..end)?,
-            Form::Base64 { before: lead, behind: trail } => {
+            NeedleForm::AsIs => start..end,
+            NeedleForm::Headless(head) => (before == Some(head)).then_some(start - 1..end)?,
+            NeedleForm::Base64 { before: lead, behind: trail } => {
                 let lead = lead && before.is_some_and(is_base64);
                 let trail = trail && behind.is_some_and(is_base64);
                 start - usize::from(lead)..end + usize::from(trail)
             }
-            Form::Digits => is_whole_number(text, &(start..end)).then_some(start..end)?,
+            NeedleForm::Digits => is_whole_number(text, &(start..end)).then_some(start..end)?,
         };
-        Some(Found { range, secret: self.secret, number: self.form == Form::Digits })
+        Some(NeedleMatch { range, secret: self.secret, number: self.form == NeedleForm::Digits })
     }
 }
 
-/// Whether the digits at `range` are a number by themselves, and no part of a longer one.
+/// Returns true if the digits in `range` are a complete number.
 pub(super) fn is_whole_number(text: &[u8], range: &Range<usize>) -> bool {
     let digit = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_digit);
     let point = |at: Option<usize>| at.and_then(|at| text.get(at)) == Some(&b'.');

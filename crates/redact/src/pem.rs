@@ -1,18 +1,18 @@
-//! Private keys in PEM, also as tools show them: behind line numbers and quotation marks, commented out,
-//! as the lines of a program or a list, and cut off at either end.
+//! Private keys in PEM, also as tools show them: with line numbers or quotes, as comments, as lines of a program or
+//! a list, and truncated at either end.
 
 use std::ops::Range;
 
-use super::shapes::{LONGEST, Shaped, mixed, run};
+use super::shapes::{LONGEST, ShapeMatch, is_mixed, run};
 
 const RULE: &str = "shape:private-key";
-/// How wide a line of a key is at least; its last one may be shorter.
+/// The minimum width of a line of a key, except the last one.
 const WIDE: usize = 40;
-/// What tools put before a line is no longer.
+/// The maximum width of what a tool writes before a line.
 const LONGEST_GUTTER: usize = 256;
 
-/// The key that begins at `at`, up to its end or as far as it goes.
-pub(super) fn begun(text: &[u8], at: usize) -> Vec<Shaped> {
+/// Finds the key that starts at `at`, up to its end or as far as it is complete.
+pub(super) fn find_from_begin(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let Some(mark) = mark(text, at + "-----BEGIN".len()) else { return Vec::new() };
     let near = &text[mark.end..text.len().min(mark.end + LONGEST)];
     let end = memchr::memmem::find(near, b"-----END").filter(|&found| holds_key(&near[..found]));
@@ -21,13 +21,13 @@ pub(super) fn begun(text: &[u8], at: usize) -> Vec<Shaped> {
             let label = mark.end + found + "-----END".len();
             Some(run(text, run(text, label, is_label).end, |byte| byte == b'-').end)
         }
-        None => unfinished(near).map(|len| mark.end + len),
+        None => unfinished_length(near).map(|len| mark.end + len),
     };
-    end.map(|end| Shaped::new(RULE, at..end)).into_iter().collect()
+    end.map(|end| ShapeMatch::new(RULE, at..end)).into_iter().collect()
 }
 
-/// The key that ends at `at` and whose beginning is missing: the lines before it.
-pub(super) fn ended(text: &[u8], at: usize) -> Vec<Shaped> {
+/// Finds the key that ends at `at` and has no beginning.
+pub(super) fn find_from_end(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let Some(mark) = mark(text, at + "-----END".len()) else { return Vec::new() };
     let mut start = None;
     let mut wide = false;
@@ -38,14 +38,14 @@ pub(super) fn ended(text: &[u8], at: usize) -> Vec<Shaped> {
         if base64.len() < WIDE && start.is_some() {
             break;
         }
-        wide |= base64.len() >= WIDE && mixed(&text[base64.clone()]);
+        wide |= base64.len() >= WIDE && is_mixed(&text[base64.clone()]);
         start = Some(base64.start);
         line = base64.start;
     }
-    start.filter(|_| wide).map(|start| Shaped::new(RULE, start..mark.end)).into_iter().collect()
+    start.filter(|_| wide).map(|start| ShapeMatch::new(RULE, start..mark.end)).into_iter().collect()
 }
 
-/// What stands behind `-----BEGIN` or `-----END`, if it is the label of a private key.
+/// Returns the rest of a `-----BEGIN` or `-----END` mark, if its label is that of a private key.
 fn mark(text: &[u8], from: usize) -> Option<Range<usize>> {
     let label = run(text, from, is_label);
     let dashes = run(text, label.end, |byte| byte == b'-');
@@ -62,15 +62,15 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// Whether there is a key between the marks, and not only talk of one. Whatever else is between the lines
-/// is how they are shown; braces are not, they mean that the lines are in different events or objects.
+/// Returns true if there is a key between the marks, and not only text about one. Anything between the lines is a
+/// way to show them, except braces: they mean that the lines are in different events or objects.
 fn holds_key(between: &[u8]) -> bool {
     let foreign = memchr::memchr2(b'{', b'}', between).is_some()
         || memchr::memmem::find(between, b"-----BEGIN").is_some();
-    !foreign && between.split(|&byte| !is_base64(byte)).any(|word| word.len() >= 24 && mixed(word))
+    !foreign && between.split(|&byte| !is_base64(byte)).any(|word| word.len() >= 24 && is_mixed(word))
 }
 
-/// The base64 that a line ends with, but for the quotes and commas that a program puts there.
+/// Returns the base64 at the end of a line, ignoring the quotes and commas of a program.
 fn last_run(line: &[u8]) -> Option<Range<usize>> {
     let glue = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\'' | b',' | b'\\' | b'+');
     let end = line.len() - line.iter().rev().take(16).take_while(glue).count();
@@ -78,9 +78,9 @@ fn last_run(line: &[u8]) -> Option<Range<usize>> {
     (len >= 4).then_some(end - len..end)
 }
 
-/// How much of `rest` belongs to a key that has no end: words of base64 as they come in keys, with what
-/// may stand between them, and not the sentence behind them.
-fn unfinished(rest: &[u8]) -> Option<usize> {
+/// Returns the length of a key without end: words of base64 and what may separate them, but not the sentence after
+/// it.
+fn unfinished_length(rest: &[u8]) -> Option<usize> {
     let is_quote = |byte: u8| matches!(byte, b'"' | b'\'' | b'`');
     let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'\\' || *byte == b'|' || is_quote(*byte);
     let mut end = None;
@@ -91,7 +91,7 @@ fn unfinished(rest: &[u8]) -> Option<usize> {
         at += word.len();
         let last = word.last().copied().unwrap_or(b' ');
         let word = if ends(&last) { &word[..word.len() - 1] } else { word };
-        // Behind a file's name and a line's number: `key.pem:2:MII…`, `key.pem-2-MII…`, `2→MII…`.
+        // The prefix of a file's name and line number: `key.pem:2:MII…`, `key.pem-2-MII…`, `2→MII…`.
         let skip = word.iter().rposition(|byte| matches!(byte, b':' | b'-') || !byte.is_ascii());
         let skip = skip.filter(|skip| skip + 1 < word.len()).map_or(0, |skip| skip + 1);
         let base64 = &word[skip..];
@@ -111,7 +111,7 @@ fn unfinished(rest: &[u8]) -> Option<usize> {
     end
 }
 
-/// What a line of a key or of its headers is made of.
+/// Returns true for a byte in a line of a key or of its headers.
 fn is_in_key(byte: u8) -> bool {
     is_base64(byte) || matches!(byte, b':' | b',' | b'-')
 }

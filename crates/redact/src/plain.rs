@@ -1,10 +1,9 @@
-//! A text with its escapes undone, to any depth at once, and the way back to the original bytes.
+//! Text with its escapes undone, and the mapping to the original bytes.
 //!
-//! A secret in a tool result may be JSON in a JSON string in a JSON string: `\\\"` is then one
-//! quote. [`Plain`] reads any run of backslashes as one escape, whatever its length, so that a
-//! secret looks the same at every depth and one search finds it in all of them. That reading is
-//! ambiguous (`\\n` may also be a backslash and an `n`), which does no harm to a search: what is
-//! edited is the original, and only where something was found.
+//! A secret in a tool result may be in JSON in a JSON string in a JSON string, where `\\\"` is one quote.
+//! [`PlainText`] reads a run of backslashes of any length as one escape. So a secret looks the same at every depth,
+//! and one search finds it in all of them. This is ambiguous, because `\\n` may also be a backslash and an `n`.
+//! That does no harm: edits are made in the original, and only where a secret was found.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +12,7 @@ use wire::json;
 
 use super::entities::entity;
 
-/// One escape: where it stands in the plain text and in the original.
+/// One escape: its position in the plain text and in the original.
 #[derive(Clone, Copy, Debug)]
 struct Escape {
     at: usize,
@@ -24,15 +23,15 @@ struct Escape {
 
 /// A text with its escapes undone.
 #[derive(Debug)]
-pub(super) struct Plain<'a> {
+pub(super) struct PlainText<'a> {
     original: &'a [u8],
     bytes: Cow<'a, [u8]>,
     escapes: Vec<Escape>,
 }
 
-impl<'a> Plain<'a> {
+impl<'a> PlainText<'a> {
     /// Undoes backslash escapes of any depth.
-    pub(super) fn of_escaped(original: &'a [u8]) -> Self {
+    pub(super) fn from_escaped(original: &'a [u8]) -> Self {
         let Some(first) = memchr::memchr(b'\\', original) else {
             return Self { original, bytes: Cow::Borrowed(original), escapes: Vec::new() };
         };
@@ -51,8 +50,8 @@ impl<'a> Plain<'a> {
         Self { original, bytes: Cow::Owned(bytes), escapes }
     }
 
-    /// Undoes the escapes of one JSON string, of this one depth only.
-    pub(super) fn of_json_string(inner: &'a str) -> Self {
+    /// Undoes the escapes of one JSON string, at one depth.
+    pub(super) fn from_json_string(inner: &'a str) -> Self {
         let mut bytes = Vec::with_capacity(inner.len());
         let mut escapes = Vec::new();
         for (range, piece) in json::string_pieces(inner) {
@@ -68,8 +67,8 @@ impl<'a> Plain<'a> {
         Self { original: inner.as_bytes(), bytes: Cow::Owned(bytes), escapes }
     }
 
-    /// Undoes URL encoding of any depth: `%252F` is a slash too.
-    pub(super) fn of_percent(original: &'a [u8]) -> Self {
+    /// Undoes URL encoding of any depth: `%252F` is a slash, too.
+    pub(super) fn from_percent(original: &'a [u8]) -> Self {
         let mut bytes = Vec::with_capacity(original.len());
         let mut escapes = Vec::new();
         let mut from = 0;
@@ -86,8 +85,8 @@ impl<'a> Plain<'a> {
         Self { original, bytes: Cow::Owned(bytes), escapes }
     }
 
-    /// Undoes HTML's entities of any depth; nothing where there is none.
-    pub(super) fn of_entities(original: &'a [u8]) -> Option<Self> {
+    /// Undoes HTML character references of any depth. Returns `None` if there are none.
+    pub(super) fn from_html(original: &'a [u8]) -> Option<Self> {
         let mut bytes = Vec::new();
         let mut escapes = Vec::new();
         let mut from = 0;
@@ -105,24 +104,24 @@ impl<'a> Plain<'a> {
         (!escapes.is_empty()).then_some(Self { original, bytes: Cow::Owned(bytes), escapes })
     }
 
-    /// The plain text.
+    /// Returns the plain text.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The text as it was.
+    /// Returns the original text.
     pub(super) fn raw(&self) -> &[u8] {
         self.original
     }
 
-    /// Where a byte of the original that is no part of an escape stands in the plain text.
+    /// Maps an offset of the original, outside of escapes, to the plain text.
     pub(super) fn plain(&self, original: usize) -> usize {
         let behind = self.escapes.partition_point(|escape| escape.original <= original);
         let escape = behind.checked_sub(1).map(|index| &self.escapes[index]);
         escape.map_or(original, |last| last.at + last.len + original - last.original - last.original_len)
     }
 
-    /// Where a part of the plain text stands in the original, whole escapes included.
+    /// Maps a range of the plain text to the original. Escapes are included as a whole.
     pub(super) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let start = match self.escape_before(range.start) {
             Some(escape) if range.start < escape.at + escape.len => escape.original,
@@ -141,8 +140,8 @@ impl<'a> Plain<'a> {
         start..end
     }
 
-    /// How many backslashes stand before the byte at `at`: what tells the quotes that end a string
-    /// from those inside it.
+    /// Returns the number of backslashes before the byte at `at`. It distinguishes the quotes that end a string
+    /// from those inside of it.
     pub(super) fn backslashes(&self, at: usize) -> usize {
         match self.escape_before(at) {
             Some(escape) if at < escape.at + escape.len => escape.original_len - 1,
@@ -150,12 +149,12 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// The byte at `at` as it is written in the original, backslashes included.
+    /// Returns the byte at `at` as it is written in the original, with its backslashes.
     pub(super) fn written(&self, at: usize) -> &[u8] {
         &self.original[self.original(&(at..at + 1))]
     }
 
-    /// The escapes that stand at least `width` bytes behind the one before, slashes aside.
+    /// Iterates over the escapes that are at least `width` bytes after the one before, ignoring escaped slashes.
     pub(super) fn escapes_behind(&self, width: usize) -> impl Iterator<Item = usize> {
         let mut from = 0;
         self.escapes.iter().filter_map(move |escape| {
@@ -173,7 +172,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// What a letter behind a backslash stands for; zero where it stands for nothing.
+/// The character of each letter after a backslash. Zero if the letter is not an escape.
 const ESCAPED: [u8; 256] = {
     let mut table = [0; 256];
     let escapes = *b"b\x08f\x0cn\nr\rt\t\"\"//\'\'";
@@ -185,7 +184,7 @@ const ESCAPED: [u8; 256] = {
     table
 };
 
-/// Reads the run of backslashes that `rest` begins with and what it escapes; how long that was.
+/// Decodes the run of backslashes at the start of `rest` and its escape. Returns their length.
 fn undo_backslashes(rest: &[u8], out: &mut Vec<u8>) -> usize {
     let run = match rest {
         [_, next, ..] if *next != b'\\' => 1, // nearly always
@@ -210,7 +209,7 @@ fn undo_backslashes(rest: &[u8], out: &mut Vec<u8>) -> usize {
     run + 1
 }
 
-/// The character of a `\u` escape behind `run` backslashes, or of a pair of them.
+/// Decodes a `\u` escape after `run` backslashes, or a pair of them.
 fn unicode(rest: &[u8], run: usize) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = rest.get(at + run + 1..at + run + 5)?;
@@ -231,7 +230,7 @@ fn unicode(rest: &[u8], run: usize) -> Option<(char, usize)> {
     Some((char::from_u32(first.into()).unwrap_or(char::REPLACEMENT_CHARACTER), len))
 }
 
-/// The byte that a percent escape at the start of `rest` stands for, and the escape's length.
+/// Decodes the percent escape at the start of `rest`. Returns its byte and length.
 fn percent(rest: &[u8]) -> Option<(u8, usize)> {
     let digit = |at: usize| (*rest.get(at)? as char).to_digit(16);
     let mut at = 1;
@@ -245,7 +244,7 @@ fn percent(rest: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// The stretches of `bytes` that hold a percent escape, each up to the next space or quote.
+/// Returns the ranges of `bytes` that contain percent escapes. A range ends at a space or quote.
 pub(super) fn percent_runs(bytes: &[u8]) -> Vec<Range<usize>> {
     let ends = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>') || byte.is_ascii_whitespace();
     let mut runs: Vec<Range<usize>> = Vec::new();
@@ -267,7 +266,7 @@ mod tests {
     use super::*;
 
     fn check(original: &str, plain: &str) {
-        let text = Plain::of_escaped(original.as_bytes());
+        let text = PlainText::from_escaped(original.as_bytes());
         assert_eq!(String::from_utf8_lossy(text.bytes()), plain);
     }
 
@@ -283,7 +282,7 @@ mod tests {
     #[test]
     fn the_way_back() {
         let original = r#"a\\\"bc\u0041d"#;
-        let text = Plain::of_escaped(original.as_bytes());
+        let text = PlainText::from_escaped(original.as_bytes());
         assert_eq!(text.bytes(), b"a\"bcAd");
         assert_eq!(&original[text.original(&(1..4))], r#"\\\"bc"#);
         assert_eq!(&original[text.original(&(2..5))], r"bc\u0041");
@@ -295,11 +294,11 @@ mod tests {
 
     #[test]
     fn other_escapes_nest() {
-        assert_eq!(Plain::of_percent(b"a%2Fb%252fc%%41%zz").bytes(), b"a/b/c%A%zz");
-        let html = Plain::of_entities(b"a&amp;lt;b&#0039;c&#X41;&#x; &amp").expect("holds entities");
+        assert_eq!(PlainText::from_percent(b"a%2Fb%252fc%%41%zz").bytes(), b"a/b/c%A%zz");
+        let html = PlainText::from_html(b"a&amp;lt;b&#0039;c&#X41;&#x; &amp").expect("holds entities");
         assert_eq!(html.bytes(), b"a<b'cA&#x; &amp");
         assert_eq!(html.original(&(1..2)), 1..9);
-        assert!(Plain::of_entities(b"a & b &self &#;").is_none());
+        assert!(PlainText::from_html(b"a & b &self &#;").is_none());
         assert_eq!(percent_runs(b"x a%20b y \"c%2f\" 5% z"), [2..7, 11..15]);
     }
 }

@@ -1,8 +1,8 @@
-//! The last look before a recording is sealed, by another way than the redaction took.
+//! The last check of a recording before it is sealed, with another method than the redaction.
 //!
-//! Where the redaction reads all escapes at once and splices, this one takes a file apart layer by
-//! layer (JSON, the strings in it, the JSON or the stream in those, base64 bodies) and searches each
-//! layer by itself. What it finds was missed, and the seal is refused.
+//! The redaction reads all escapes at once. This check decodes a file layer by layer (JSON, its strings, the JSON
+//! or the stream in those, base64 bodies) and searches each layer. A match is a secret that the redaction missed,
+//! and prevents the seal.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -14,37 +14,37 @@ use serde::Serialize;
 use wire::json::{Document, Value, ValueKind, unescape};
 
 use super::needles::{is_base64, is_whole_number};
-use super::plain::Plain;
+use super::plain::PlainText;
 use wire::opaque::{is_in_opaque_field, is_opaque_field};
 
-use super::{Form, Redactor, looks_json, shapes, stream, values, wrapped};
+use super::{Redactor, TextFormat, looks_json, shapes, stream, values, wrapped};
 
-/// Something that still looks like a secret.
+/// A possible secret that the redaction missed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Residue {
-    /// The rule that found it.
+    /// The rule that matched.
     pub rule: String,
     /// The file.
     pub place: String,
-    /// Where in the file the string that holds it begins.
+    /// The offset of the string that contains it.
     pub offset: usize,
 }
 
-/// How many layers are taken off.
+/// The maximum number of decoded layers.
 const MOST_LAYERS: usize = 8;
 
-/// The learned values as one automaton, rebuilt when more were learned.
+/// The learned values as one automaton, rebuilt after new ones were learned.
 #[derive(Default)]
-pub(super) struct Cache(RefCell<Option<(u64, Known)>>);
+pub(super) struct ResidueCache(RefCell<Option<(u64, KnownValues)>>);
 
-/// The learned values in their forms.
-struct Known {
+/// The learned values in all their forms.
+struct KnownValues {
     automaton: AhoCorasick,
-    /// Which forms are numbers: they count only where they are whole, as in the redaction.
+    /// True for forms that are numbers. They match only complete numbers, as in the redaction.
     numbers: Vec<bool>,
 }
 
-impl Known {
+impl KnownValues {
     fn new(values: Vec<Vec<u8>>) -> Self {
         let numbers = values.iter().map(|value| value.iter().all(u8::is_ascii_digit)).collect();
         let automaton = AhoCorasick::new(values).expect("learned values fit an automaton");
@@ -58,7 +58,7 @@ impl Known {
 }
 
 impl Redactor {
-    /// Looks for whatever the redaction has missed in a file that is about to be sealed.
+    /// Finds secrets that the redaction missed in a file.
     pub fn find_residues(&self, name: &str, bytes: &[u8]) -> Vec<Residue> {
         let mut cache = self.residual.0.borrow_mut();
         if cache.as_ref().is_none_or(|(generation, _)| *generation != self.generation()) {
@@ -67,15 +67,19 @@ impl Redactor {
                 let decoded = values::decoded(&secret.value);
                 [secret.value.clone(), secret.given.clone()].into_iter().chain(decoded)
             });
-            let forms =
-                values.flat_map(|value| [in_base64(&value), values::wide(&value), vec![value]].concat());
-            *cache = Some((self.generation(), Known::new(forms.collect())));
+            let forms = values
+                .flat_map(|value| [base64_forms(&value), values::utf16_forms(&value), vec![value]].concat());
+            *cache = Some((self.generation(), KnownValues::new(forms.collect())));
         }
         let (_, values) = cache.as_ref().expect("built above");
-        let mut look =
-            Look { values, any_value: !values.numbers.is_empty(), shapes: Shapes::get(), found: Vec::new() };
-        look.layer(bytes, 0, MOST_LAYERS, false);
-        let mut residues: Vec<Residue> = look
+        let mut search = ResidueSearch {
+            values,
+            any_value: !values.numbers.is_empty(),
+            shapes: ShapeAutomaton::get(),
+            found: Vec::new(),
+        };
+        search.search_layer(bytes, 0, MOST_LAYERS, false);
+        let mut residues: Vec<Residue> = search
             .found
             .into_iter()
             .map(|(rule, offset)| Residue { rule: rule.to_owned(), place: name.to_owned(), offset })
@@ -86,15 +90,15 @@ impl Redactor {
     }
 }
 
-/// Every trigger of a shape, found in one pass over a text.
-struct Shapes {
+/// The triggers of all shapes, for one pass over a text.
+struct ShapeAutomaton {
     automaton: AhoCorasick,
     triggers: Vec<shapes::Trigger>,
 }
 
-impl Shapes {
+impl ShapeAutomaton {
     fn get() -> &'static Self {
-        static SHAPES: OnceLock<Shapes> = OnceLock::new();
+        static SHAPES: OnceLock<ShapeAutomaton> = OnceLock::new();
         SHAPES.get_or_init(|| {
             let triggers = shapes::triggers();
             let automaton = AhoCorasick::builder()
@@ -107,20 +111,19 @@ impl Shapes {
     }
 }
 
-struct Look<'v> {
-    values: &'v Known,
+struct ResidueSearch<'v> {
+    values: &'v KnownValues,
     any_value: bool,
-    shapes: &'static Shapes,
+    shapes: &'static ShapeAutomaton,
     found: Vec<(&'static str, usize)>,
 }
 
-impl Look<'_> {
-    /// Searches one layer, then what is inside it. Only at the first layer is `offset` more than
-    /// where the layer's string begins.
-    fn layer(&mut self, bytes: &[u8], offset: usize, layers: usize, is_opaque: bool) {
-        self.values_in(bytes, offset);
+impl ResidueSearch<'_> {
+    /// Searches one layer, then the layers inside of it. Offsets are exact only in the first layer.
+    fn search_layer(&mut self, bytes: &[u8], offset: usize, layers: usize, is_opaque: bool) {
+        self.search_values(bytes, offset);
         if self.any_value && memchr::memchr(b'\n', bytes).is_some() {
-            unwrapped(bytes).iter().for_each(|block| self.values_in(block, offset));
+            unwrap_base64(bytes).iter().for_each(|block| self.search_values(block, offset));
         }
         if layers == 0 {
             return;
@@ -128,22 +131,24 @@ impl Look<'_> {
         if looks_json(bytes)
             && let Ok(document) = Document::parse(bytes)
         {
-            if Form::of(None, bytes) == Form::Items {
-                self.together(Form::Items, bytes, offset, layers);
+            if TextFormat::of(None, bytes) == TextFormat::Items {
+                self.search_split_texts(TextFormat::Items, bytes, offset, layers);
             }
             let inside = |at: usize| if layers == MOST_LAYERS { at } else { offset };
-            return self.document(document.root(), "", None, &inside, layers);
+            return self.search_document(document.root(), "", None, &inside, layers);
         }
         if !is_opaque {
-            self.shapes_in(bytes, offset);
+            self.search_shapes(bytes, offset);
         }
-        match Form::of(None, bytes) {
-            form @ (Form::Events | Form::Lines) => self.stream(form, bytes, offset, layers),
-            _ => self.unescaped(bytes, offset, layers, is_opaque),
+        match TextFormat::of(None, bytes) {
+            format @ (TextFormat::Events | TextFormat::Lines) => {
+                self.search_stream(format, bytes, offset, layers)
+            }
+            _ => self.search_unescaped(bytes, offset, layers, is_opaque),
         }
     }
 
-    fn document(
+    fn search_document(
         &mut self,
         value: Value<'_, '_>,
         key: &str,
@@ -158,69 +163,69 @@ impl Look<'_> {
                 if key == "base64"
                     && let Ok(body) = base64::engine::general_purpose::STANDARD.decode(text.as_bytes())
                 {
-                    self.layer(&body, at, layers - 1, false);
+                    self.search_layer(&body, at, layers - 1, false);
                 }
-                self.layer(text.as_bytes(), at, layers - 1, is_opaque_field(key, object_type));
+                self.search_layer(text.as_bytes(), at, layers - 1, is_opaque_field(key, object_type));
             }
             ValueKind::Array => {
-                value.items().for_each(|item| self.document(item, key, object_type, offset, layers))
+                value.items().for_each(|item| self.search_document(item, key, object_type, offset, layers))
             }
             ValueKind::Object => {
                 let kind = value.str_at("type");
                 for member in value.members() {
                     let name = member.name();
-                    self.layer(name.as_bytes(), at, layers - 1, false);
-                    self.document(member.value, &name, kind.as_deref(), offset, layers);
+                    self.search_layer(name.as_bytes(), at, layers - 1, false);
+                    self.search_document(member.value, &name, kind.as_deref(), offset, layers);
                 }
             }
             ValueKind::Number | ValueKind::Bool | ValueKind::Null => {}
         }
     }
 
-    /// Each event by itself, and the texts that successive events make together.
-    fn stream(&mut self, form: Form, bytes: &[u8], offset: usize, layers: usize) {
-        self.together(form, bytes, offset, layers);
-        for data in stream::data(form, bytes) {
-            self.layer(&bytes[data.clone()], offset, layers - 1, false);
+    /// Searches each event, and the texts that are split over several events.
+    fn search_stream(&mut self, format: TextFormat, bytes: &[u8], offset: usize, layers: usize) {
+        self.search_split_texts(format, bytes, offset, layers);
+        for data in stream::data(format, bytes) {
+            self.search_layer(&bytes[data.clone()], offset, layers - 1, false);
         }
     }
 
-    /// The texts that successive events make together.
-    fn together(&mut self, form: Form, bytes: &[u8], offset: usize, layers: usize) {
-        for (text, is_opaque) in stream::texts(form, bytes) {
+    /// Searches the texts that are split over several events.
+    fn search_split_texts(&mut self, format: TextFormat, bytes: &[u8], offset: usize, layers: usize) {
+        for (text, is_opaque) in stream::texts(format, bytes) {
             let text = String::from_utf8_lossy(&text).into_owned();
-            self.layer(unescape(&text).as_bytes(), offset, layers - 1, is_opaque);
+            self.search_layer(unescape(&text).as_bytes(), offset, layers - 1, is_opaque);
         }
     }
 
-    /// The text with one layer of escapes undone, as long as there is one.
-    fn unescaped(&mut self, bytes: &[u8], offset: usize, layers: usize, is_opaque: bool) {
+    /// Searches the text again after undoing one layer of escapes.
+    fn search_unescaped(&mut self, bytes: &[u8], offset: usize, layers: usize, is_opaque: bool) {
         if memchr::memchr(b'\\', bytes).is_some()
             && let Ok(text) = std::str::from_utf8(bytes)
         {
-            self.layer(unescape(text).as_bytes(), offset, layers - 1, is_opaque);
+            self.search_layer(unescape(text).as_bytes(), offset, layers - 1, is_opaque);
         }
         if memchr::memchr(b'%', bytes).is_some() {
-            let decoded = Plain::of_percent(bytes);
+            let decoded = PlainText::from_percent(bytes);
             if decoded.bytes() != bytes {
-                self.layer(decoded.bytes(), offset, layers - 1, is_opaque);
+                self.search_layer(decoded.bytes(), offset, layers - 1, is_opaque);
             }
         }
-        // Values only: the rules do not look into HTML either.
-        if let Some(decoded) = Plain::of_entities(bytes) {
-            self.values_in(decoded.bytes(), offset);
+        // Only for values, because the rules do not decode HTML either.
+        if let Some(decoded) = PlainText::from_html(bytes) {
+            self.search_values(decoded.bytes(), offset);
         }
     }
 
-    fn values_in(&mut self, bytes: &[u8], offset: usize) {
+    fn search_values(&mut self, bytes: &[u8], offset: usize) {
         if self.any_value && self.values.is_in(bytes) {
             self.found.push(("value", offset));
         }
     }
 
-    fn shapes_in(&mut self, bytes: &[u8], offset: usize) {
+    fn search_shapes(&mut self, bytes: &[u8], offset: usize) {
         for hit in self.shapes.automaton.find_overlapping_iter(bytes) {
-            for shaped in self.shapes.triggers[hit.pattern().as_usize()].look(bytes, hit.start()) {
+            for shaped in self.shapes.triggers[hit.pattern().as_usize()].find(bytes, hit.start()) {
                 if !is_in_opaque_field(bytes, shaped.range.start) {
                     self.found.push((shaped.rule, offset));
                 }
@@ -229,8 +234,8 @@ impl Look<'_> {
     }
 }
 
-/// The texts that lines of base64 make together, each line but the last wide enough for a wrapped one.
-fn unwrapped(bytes: &[u8]) -> Vec<Vec<u8>> {
+/// Joins the lines of wrapped base64. All lines but the last must have a minimum width.
+fn unwrap_base64(bytes: &[u8]) -> Vec<Vec<u8>> {
     let head = |line: &[u8]| line.iter().take_while(|byte| is_base64(**byte)).count();
     let tail = |line: &[u8]| line.iter().rev().take_while(|byte| is_base64(**byte)).count();
     let mut blocks: Vec<Vec<u8>> = Vec::new();
@@ -249,9 +254,9 @@ fn unwrapped(bytes: &[u8]) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// A value as it stands inside longer base64, in both alphabets and wherever it begins: without the
-/// characters at its ends that depend on what stands around it.
-fn in_base64(value: &[u8]) -> Vec<Vec<u8>> {
+/// Returns the forms of a value inside of longer base64, in both alphabets and all alignments, without the
+/// characters that depend on its neighbours.
+fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for ahead in 0..3 {
         let padded = [&[0; 2][..ahead], value].concat();

@@ -1,57 +1,58 @@
-//! The search itself: one pass for names and shapes, one for learned values.
+//! The search: one pass for names and shapes, one for learned values.
 //!
-//! [`Search::by_rule`] runs first and learns; [`Search::by_value`] runs behind it and so knows what
-//! was learned from the very text it searches.
+//! [`Search::find_by_rule`] comes first and learns values. [`Search::find_by_value`] comes after it, so it also
+//! finds the values that the same text contains.
 
 use std::ops::Range;
 
 use super::hit::{Hit, Rank};
 use super::names::{self, Family};
 use super::placeholder::{self, FingerprintKey};
-use super::plain::{Plain, percent_runs};
-use super::shapes::{self, Shaped};
-use super::triggers::{Row, TRIGGERS};
+use super::plain::{PlainText, percent_runs};
+use super::shapes::{self, ShapeMatch};
+use super::triggers::{TRIGGERS, TriggerKind};
 use super::values::Values;
 use super::{assign, looks};
 use wire::opaque::is_in_opaque_field;
 
-/// No name is looked for in a longer value, which goes anyway: each might reach as far again.
+/// No names are searched for in a longer value, because each could lead to another value of that length. The whole
+/// value is redacted anyway.
 const LONG_VALUE: usize = 4 << 10;
-/// A cookie of so many letters is no word.
+/// A cookie of this length is not a common word.
 const LONG_COOKIE: usize = 16;
-/// As far as a member's siblings are looked for.
+/// The searched distance for siblings of a member.
 const NEAR: usize = 1 << 10;
 
-/// What is known of a text before it is searched.
+/// Properties of a text that are known before the search.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Terms {
-    /// It is a form: it begins with a parameter's name.
-    pub(super) form: bool,
-    /// Only the provider can read it (a thinking signature), so patterns mean nothing in it.
+pub(super) struct SearchOptions {
+    /// True if the text is a form, which starts with the name of a parameter.
+    pub(super) is_form: bool,
+    /// True if only the provider can read the text (a signature of thinking). Patterns in it are random.
     pub(super) is_opaque: bool,
 }
 
-/// What the search by rules found.
+/// The matches of the rules.
 #[derive(Default)]
-pub(super) struct Ruled {
+pub(super) struct RuleMatches {
     pub(super) hits: Vec<Hit>,
-    pub(super) notes: Notes,
+    pub(super) features: TextFeatures,
 }
 
-/// What the first search saw on its way, so that nobody goes over the text for it again.
+/// Features of a text, found in the first pass to save further passes.
 #[derive(Default)]
-pub(super) struct Notes {
-    /// The stretches that are URL-encoded.
-    percent: Vec<Range<usize>>,
-    /// Something in it may be an entity of HTML.
-    entities: bool,
-    /// A string in it may be a stream.
-    pub(super) streams: bool,
-    /// It may list a text word by word.
-    pub(super) words: bool,
+pub(super) struct TextFeatures {
+    /// The ranges with URL encoding.
+    percent_runs: Vec<Range<usize>>,
+    /// True if the text may contain HTML character references.
+    has_entities: bool,
+    /// True if a string in the text may be a stream.
+    pub(super) may_hold_stream: bool,
+    /// True if the text may be listed token by token.
+    pub(super) lists_tokens: bool,
 }
 
-/// Finds secrets, and remembers the values it meets.
+/// Finds secrets and remembers their values.
 pub(super) struct Search {
     pub(super) key: FingerprintKey,
     pub(super) values: Values,
@@ -63,20 +64,20 @@ impl Search {
         Self { key, values: Values::new(), generation: 0 }
     }
 
-    /// Takes a value in that was seen under a secret name.
+    /// Learns the value of a secret name.
     pub(super) fn learn(&mut self, source: &str, value: &[u8]) {
         self.generation += u64::from(self.values.learn(source, value));
     }
 
-    /// Takes in what a credential of that family is made of: the cookies of a cookie header, the
-    /// password of Basic credentials, the token behind its scheme.
+    /// Learns the parts of a credential: the cookies in a cookie header, the password in Basic credentials, the
+    /// token after its scheme.
     pub(super) fn learn_parts(&mut self, source: &str, family: Family, value: &[u8]) {
         let value = value.trim_ascii();
         if family == Family::Cookie {
             for cookie in value.split(|&byte| byte == b';') {
                 let (name, value) = split_at(cookie, b'=').unwrap_or((b"", cookie));
-                let value = value.trim_ascii().trim_matches(b'"');
-                if is_telling(value) && !is_cookie_attribute(name.trim_ascii()) {
+                let value = trim_quotes(value.trim_ascii());
+                if is_secret_part(value) && !is_cookie_attribute(name.trim_ascii()) {
                     self.learn(source, value);
                 }
             }
@@ -93,7 +94,8 @@ impl Search {
         }
     }
 
-    /// Takes in the credentials behind their schemes, and what their parameters are; whether there was one.
+    /// Learns the credentials after their schemes, and the values of their parameters. Returns true if there was
+    /// one.
     fn learn_credentials(&mut self, source: &str, value: &[u8]) -> bool {
         let mut any = false;
         for part in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
@@ -102,8 +104,8 @@ impl Search {
                 Some((name, value)) => Some(value).filter(|_| !is_about_credential(name)),
                 None => Some(credential).filter(|_| credential.len() < part.len()),
             };
-            let telling = |secret: &&[u8]| is_telling(secret) && !secret.contains(&b' ');
-            if let Some(secret) = secret.filter(telling) {
+            let is_secret = |secret: &&[u8]| is_secret_part(secret) && !secret.contains(&b' ');
+            if let Some(secret) = secret.filter(is_secret) {
                 self.learn(source, secret);
                 any = true;
             }
@@ -111,7 +113,7 @@ impl Search {
         any
     }
 
-    /// Takes `user:password` in, and the password by itself.
+    /// Learns `user:password`, and the password alone.
     fn learn_login(&mut self, source: &str, login: &[u8]) {
         self.learn(source, login);
         if let Some((_, password)) = split_at(login, b':') {
@@ -119,79 +121,84 @@ impl Search {
         }
     }
 
-    /// Secrets by rule and by value, in offsets of the original.
-    pub(super) fn everything(&mut self, place: &str, text: &Plain<'_>) -> Vec<Hit> {
-        let Ruled { mut hits, notes } = self.by_rule(place, text, Terms::default());
-        hits.extend(self.by_value(text, &notes));
+    /// Finds secrets by rule and by value. Ranges are in the original.
+    pub(super) fn find_all(&mut self, place: &str, text: &PlainText<'_>) -> Vec<Hit> {
+        let RuleMatches { mut hits, features } = self.find_by_rule(place, text, SearchOptions::default());
+        hits.extend(self.find_by_value(text, &features));
         hits
     }
 
-    /// Secrets by their names and by their shapes, in offsets of the original; learns their values.
-    pub(super) fn by_rule(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Ruled {
-        let mut ruled = self.rules(place, text, terms);
-        ruled.notes.percent = percent_runs(text.bytes());
-        for run in &ruled.notes.percent {
-            let layer = Layer::new(text, run.clone());
-            let terms = Terms { form: terms.form && run.start == 0, ..terms };
-            let found = self.rules(place, &Plain::of_escaped(layer.inner.bytes()), terms);
-            ruled.hits.extend(found.hits.into_iter().map(|hit| layer.outwards(hit)));
+    /// Finds secrets by name and by shape, and learns their values. Ranges are in the original.
+    pub(super) fn find_by_rule(
+        &mut self,
+        place: &str,
+        text: &PlainText<'_>,
+        options: SearchOptions,
+    ) -> RuleMatches {
+        let mut matches = self.apply_rules(place, text, options);
+        matches.features.percent_runs = percent_runs(text.bytes());
+        for run in &matches.features.percent_runs {
+            let decoded = DecodedRun::new(text, run.clone());
+            let options = SearchOptions { is_form: options.is_form && run.start == 0, ..options };
+            let found = self.apply_rules(place, &PlainText::from_escaped(decoded.inner.bytes()), options);
+            matches.hits.extend(found.hits.into_iter().map(|hit| decoded.to_original(hit)));
         }
-        ruled
+        matches
     }
 
-    /// Learned values, in offsets of the original.
-    pub(super) fn by_value(&self, text: &Plain<'_>, notes: &Notes) -> Vec<Hit> {
-        let mut hits = self.known(text);
-        if notes.entities {
-            hits.extend(self.in_entities(text));
+    /// Finds learned values. Ranges are in the original.
+    pub(super) fn find_by_value(&self, text: &PlainText<'_>, features: &TextFeatures) -> Vec<Hit> {
+        let mut hits = self.find_known(text);
+        if features.has_entities {
+            hits.extend(self.find_in_html(text));
         }
-        for run in &notes.percent {
-            let layer = Layer::new(text, run.clone());
-            let inside = Plain::of_escaped(layer.inner.bytes());
-            let found = self.known(&inside).into_iter().chain(self.in_entities(&inside));
-            hits.extend(found.map(|hit| layer.outwards(hit)));
+        for run in &features.percent_runs {
+            let decoded = DecodedRun::new(text, run.clone());
+            let inside = PlainText::from_escaped(decoded.inner.bytes());
+            let found = self.find_known(&inside).into_iter().chain(self.find_in_html(&inside));
+            hits.extend(found.map(|hit| decoded.to_original(hit)));
         }
         hits
     }
 
-    /// Learned values that hold an entity of HTML; those without one are found as they stand.
-    fn in_entities(&self, text: &Plain<'_>) -> Vec<Hit> {
-        let Some(inner) = Plain::of_entities(text.bytes()) else { return Vec::new() };
+    /// Finds learned values that contain HTML character references. Values without are found in the plain text.
+    fn find_in_html(&self, text: &PlainText<'_>) -> Vec<Hit> {
+        let Some(inner) = PlainText::from_html(text.bytes()) else { return Vec::new() };
         let found = self.values.find(inner.bytes()).into_iter().filter_map(|found| {
             let range = inner.original(&found.range);
             let apart = range.len() != found.range.len() && !touches_placeholder(text.bytes(), &range);
-            apart.then(|| Hit { rank: Rank::Decoded, ..self.value(text.original(&range), found.secret) })
+            apart.then(|| Hit { rank: Rank::Decoded, ..self.value_hit(text.original(&range), found.secret) })
         });
         found.collect()
     }
 
-    fn rules(&mut self, place: &str, text: &Plain<'_>, terms: Terms) -> Ruled {
+    fn apply_rules(&mut self, place: &str, text: &PlainText<'_>, options: SearchOptions) -> RuleMatches {
         let bytes = text.bytes();
-        let mut ruled = Ruled::default();
-        let Ruled { hits, notes } = &mut ruled;
+        let mut matches = RuleMatches::default();
+        let RuleMatches { hits, features } = &mut matches;
         let mut named_until = 0;
-        let ends = assign::Ends::default();
-        TRIGGERS.each(bytes, |row, start, end| match row {
-            Row::Shape(trigger) => {
-                for shaped in trigger.look(bytes, start) {
-                    let exempt = terms.is_opaque || is_in_opaque_field(bytes, shaped.range.start);
-                    hits.extend((!exempt).then(|| self.shaped(place, text, shaped)));
+        let end_cache = assign::EndCache::default();
+        TRIGGERS.for_each(bytes, |kind, start, end| match kind {
+            TriggerKind::Shape(trigger) => {
+                for shape_match in trigger.find(bytes, start) {
+                    let exempt = options.is_opaque || is_in_opaque_field(bytes, shape_match.range.start);
+                    hits.extend((!exempt).then(|| self.shape_hit(place, text, shape_match)));
                 }
             }
-            Row::Name if start >= named_until && assign_may_follow(bytes, start, end) => {
+            TriggerKind::Name if start >= named_until && assign_may_follow(bytes, start, end) => {
                 let name = whole_name(bytes, start..end);
-                named_until = self.named(place, text, &name, (terms.form, &ends), hits);
+                named_until = self.find_named(place, text, &name, (options.is_form, &end_cache), hits);
             }
-            Row::Name => {}
-            Row::Entity => notes.entities = true,
-            Row::Stream => notes.streams = true,
-            Row::Word => notes.words = true,
+            TriggerKind::Name => {}
+            TriggerKind::Entity => features.has_entities = true,
+            TriggerKind::Stream => features.may_hold_stream = true,
+            TriggerKind::Token => features.lists_tokens = true,
         });
-        ruled
+        matches
     }
 
-    fn shaped(&mut self, place: &str, text: &Plain<'_>, shaped: Shaped) -> Hit {
-        let Shaped { rule, range, secret } = shaped;
+    fn shape_hit(&mut self, place: &str, text: &PlainText<'_>, shape_match: ShapeMatch) -> Hit {
+        let ShapeMatch { rule, range, secret } = shape_match;
         let seen = &text.bytes()[range.clone()];
         let source = format!("{rule} in {place}");
         match &secret {
@@ -202,20 +209,20 @@ impl Search {
         Hit { range: text.original(&range), with, rule, secret: None, rank: Rank::Seen }
     }
 
-    /// Takes what stands under a name; where the next name may begin.
-    fn named(
+    /// Finds the values of a name. Returns the offset where the next name may start.
+    fn find_named(
         &mut self,
         place: &str,
-        text: &Plain<'_>,
+        text: &PlainText<'_>,
         name: &Range<usize>,
-        (form, ends): (bool, &assign::Ends),
+        (form, end_cache): (bool, &assign::EndCache),
         hits: &mut Vec<Hit>,
     ) -> usize {
         let bytes = text.bytes();
         let mut next = name.end;
         let Some(family) = names::family(&bytes[name.clone()]) else { return next };
         let bare_token = bytes[name.clone()].eq_ignore_ascii_case(b"token");
-        for assigned in assign::values(text, name, family, form, ends) {
+        for assigned in assign::find_values(text, name, family, form, end_cache) {
             let value = &bytes[assigned.range.clone()];
             if bare_token && is_log_probability(bytes, name, &assigned.range) {
                 continue;
@@ -223,17 +230,17 @@ impl Search {
             if assigned.range.len() > LONG_VALUE {
                 next = next.max(assigned.range.end);
             }
-            // A word that some call a token would vanish from every sentence, and a name from all code.
-            let is_name = bare_token && (looks::plain_word(value) || looks::plain_name(value));
+            // A learned common word would disappear from every sentence, and a learned name from all code.
+            let is_name = bare_token && (looks::is_plain_word(value) || looks::is_plain_name(value));
             if assigned.whole && !is_name {
                 let source = format!("{} in {place}", family.rule());
                 self.learn_parts(&source, family, value);
             }
-            let basic = bytes[..assigned.range.start].to_ascii_lowercase_ends_with(b"basic ");
-            let decoded = basic.then(|| shapes::decode_basic(value)).flatten();
+            let is_basic = assign::ends_with_ignore_case(&bytes[..assigned.range.start], b"basic ");
+            let decoded = is_basic.then(|| shapes::decode_basic(value)).flatten();
             let mut with = self.key.placeholder(decoded.as_deref().unwrap_or(value));
             if let Some(quote) = &assigned.quote {
-                // The quote's own bytes: escaped as deep as the number's key is.
+                // The bytes of the quote, escaped as deeply as the key of the number.
                 let quote = text.written(quote.start);
                 with = [quote, with.as_slice(), quote].concat();
             }
@@ -243,14 +250,14 @@ impl Search {
         next
     }
 
-    fn known(&self, text: &Plain<'_>) -> Vec<Hit> {
+    fn find_known(&self, text: &PlainText<'_>) -> Vec<Hit> {
         let bytes = text.bytes();
         let mut found = self.values.find(bytes);
         found.extend(self.values.find_wrapped(text));
         let outside = found.into_iter().filter(|found| !touches_placeholder(bytes, &found.range));
         outside
             .map(|found| {
-                let mut hit = self.value(text.original(&found.range), found.secret);
+                let mut hit = self.value_hit(text.original(&found.range), found.secret);
                 if found.number
                     && let Some(quote) = member_quote(bytes, found.range.start)
                 {
@@ -262,34 +269,34 @@ impl Search {
             .collect()
     }
 
-    fn value(&self, range: Range<usize>, secret: usize) -> Hit {
+    fn value_hit(&self, range: Range<usize>, secret: usize) -> Hit {
         let with = self.key.placeholder(&self.values.secrets()[secret].value);
         Hit { range, with, rule: "value", secret: Some(secret), rank: Rank::Seen }
     }
 }
 
-/// A URL-encoded stretch of a text, decoded.
-struct Layer<'t> {
-    outer: &'t Plain<'t>,
+/// A decoded range of URL encoding.
+struct DecodedRun<'t> {
+    outer: &'t PlainText<'t>,
     run: Range<usize>,
-    inner: Plain<'t>,
+    inner: PlainText<'t>,
 }
 
-impl<'t> Layer<'t> {
-    fn new(outer: &'t Plain<'t>, run: Range<usize>) -> Self {
-        let inner = Plain::of_percent(&outer.bytes()[run.clone()]);
+impl<'t> DecodedRun<'t> {
+    fn new(outer: &'t PlainText<'t>, run: Range<usize>) -> Self {
+        let inner = PlainText::from_percent(&outer.bytes()[run.clone()]);
         Self { outer, run, inner }
     }
 
-    /// A hit in the decoded stretch, in offsets of the outermost original.
-    fn outwards(&self, hit: Hit) -> Hit {
+    /// Maps a hit in the decoded range to the original.
+    fn to_original(&self, hit: Hit) -> Hit {
         let Range { start, end } = self.inner.original(&hit.range);
         let range = self.outer.original(&(self.run.start + start..self.run.start + end));
         Hit { range, rank: Rank::Decoded, ..hit }
     }
 }
 
-/// Whether a value may stand behind the name around a stem: a cheap look before a thorough one.
+/// Returns true if a value may follow the name around a stem. A fast check before the full one.
 fn assign_may_follow(bytes: &[u8], start: usize, end: usize) -> bool {
     let rest = bytes[end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
     let apart = || {
@@ -301,7 +308,7 @@ fn assign_may_follow(bytes: &[u8], start: usize, end: usize) -> bool {
 
 const MOST_NAME: usize = 64;
 
-/// The whole name around a stem.
+/// Returns the whole name around a stem.
 fn whole_name(bytes: &[u8], stem: Range<usize>) -> Range<usize> {
     let before = bytes[..stem.start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
     let behind = bytes[stem.end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
@@ -319,10 +326,10 @@ pub(super) fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// Members that stand beside a piece of a model's text, and beside no key.
+/// Siblings of a token of a model's text. A secret has no such siblings.
 const SIBLINGS: &[&[u8]] = &[b"\"logprob\"", b"\"bytes\"", b"\"logProbability\"", b"\"tokenId\""];
 
-/// `{"token":"Hello","logprob":-0.1}` is a piece of the model's text, in whatever order and layout.
+/// Returns true for a token of a model's text, such as `{"token":"Hello","logprob":-0.1}`, in any order and layout.
 fn is_log_probability(bytes: &[u8], name: &Range<usize>, value: &Range<usize>) -> bool {
     let behind = &bytes[value.end..bytes.len().min(value.end + NEAR)];
     let before = &bytes[name.start.saturating_sub(NEAR)..name.start];
@@ -349,7 +356,7 @@ fn is_log_probability(bytes: &[u8], name: &Range<usize>, value: &Range<usize>) -
     false
 }
 
-/// The quote that ends the key of the member whose value begins at `at`.
+/// Returns the offset of the quote that end_cache the key of the member with the value at `at`.
 fn member_quote(bytes: &[u8], at: usize) -> Option<usize> {
     let before = |at: usize| bytes[..at].iter().rposition(|byte| !byte.is_ascii_whitespace());
     let colon = before(at).filter(|&at| bytes[at] == b':')?;
@@ -375,13 +382,13 @@ fn split_at(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..at], &bytes[at + 1..]))
 }
 
-/// Whether a part of a credential is one by itself: `lang=javascript` names nobody, and were it learned, the
-/// word would vanish everywhere.
-fn is_telling(value: &[u8]) -> bool {
-    (value.len() >= LONG_COOKIE || shapes::mixed(value)) && !looks::joined_words(value)
+/// Returns true if a part of a credential is secret. `lang=javascript` is not: if it were learned, the word would
+/// disappear everywhere.
+fn is_secret_part(value: &[u8]) -> bool {
+    (value.len() >= LONG_COOKIE || shapes::is_mixed(value)) && !looks::is_joined_words(value)
 }
 
-/// Parameters of a credential that say whose it is or what it is for.
+/// Parameters of a credential that describe its owner or purpose.
 fn is_about_credential(name: &[u8]) -> bool {
     const ABOUT: &[&str] = &[
         "username",
@@ -417,18 +424,8 @@ fn is_cookie_attribute(name: &[u8]) -> bool {
     .any(|attribute| name.eq_ignore_ascii_case(attribute.as_bytes()))
 }
 
-trait Ends {
-    fn to_ascii_lowercase_ends_with(&self, end: &[u8]) -> bool;
-    fn trim_matches(&self, byte: u8) -> &[u8];
-}
-
-impl Ends for [u8] {
-    fn to_ascii_lowercase_ends_with(&self, end: &[u8]) -> bool {
-        self.len().checked_sub(end.len()).is_some_and(|from| self[from..].eq_ignore_ascii_case(end))
-    }
-
-    fn trim_matches(&self, byte: u8) -> &[u8] {
-        let inner = self.strip_prefix(&[byte]).unwrap_or(self);
-        inner.strip_suffix(&[byte]).unwrap_or(inner)
-    }
+/// Removes the quotes around a cookie's value.
+fn trim_quotes(value: &[u8]) -> &[u8] {
+    let inner = value.strip_prefix(b"\"").unwrap_or(value);
+    inner.strip_suffix(b"\"").unwrap_or(inner)
 }

@@ -1,22 +1,23 @@
-//! Streams: a secret may be cut up over many events.
+//! Secrets that are split over the events of a stream.
 //!
-//! The search knows no dialect. The pieces that make one text are put together, searched, and what is
-//! found is cut up again: the first event carries the placeholder, the others lose their piece.
+//! The search knows no dialect. Fragments of one text are joined and searched, and a match is split again: the
+//! first event gets the placeholder, and the others lose their part.
 
 use std::ops::Range;
 
 use wire::json::{self, Document, close_truncated};
 use wire::stream_text::{EventData, Framing, split_events, split_texts};
 
-use super::Form;
+use super::TextFormat;
 use super::hit::{self, Hit, Rank};
-use super::plain::Plain;
-use super::search::{Ruled, Search, Terms};
+use super::plain::PlainText;
+use super::search::{RuleMatches, Search, SearchOptions};
 
-/// The events of a text of that form: none where it does not begin as that.
-pub(super) fn events(form: Form, bytes: &[u8]) -> Vec<EventData> {
-    if form != Form::Items {
-        let framing = if form == Form::Lines { Framing::JsonLines } else { Framing::ServerSentEvents };
+/// Splits a text of the given format into events. Returns none if it does not start like that format.
+pub(super) fn events(format: TextFormat, bytes: &[u8]) -> Vec<EventData> {
+    if format != TextFormat::Items {
+        let framing =
+            if format == TextFormat::Lines { Framing::JsonLines } else { Framing::ServerSentEvents };
         return split_events(framing, bytes);
     }
     let items = |text: &[u8]| -> Option<Vec<EventData>> {
@@ -26,37 +27,41 @@ pub(super) fn events(form: Form, bytes: &[u8]) -> Vec<EventData> {
     items(bytes).unwrap_or_else(|| {
         let mut items = items(&close_truncated(bytes)).unwrap_or_default();
         if let Some(last) = items.last_mut() {
-            last.first.end = bytes.len(); // it goes on up to the cut
+            last.first.end = bytes.len(); // continues up to the cut
         }
         items
     })
 }
 
-/// What must go from a stream, settled and in order.
-pub(super) fn hits(search: &mut Search, place: &str, events: &[EventData], bytes: &[u8]) -> Vec<Hit> {
+/// Finds secrets in a stream. The hits are sorted and do not overlap.
+pub(super) fn find_hits(search: &mut Search, place: &str, events: &[EventData], bytes: &[u8]) -> Vec<Hit> {
     let texts = split_texts(events, bytes);
-    let plain = Plain::of_escaped(bytes);
-    let plains: Vec<Plain<'_>> = texts.iter().map(|text| Plain::of_escaped(&text.bytes)).collect();
+    let plain = PlainText::from_escaped(bytes);
+    let plains: Vec<PlainText<'_>> = texts.iter().map(|text| PlainText::from_escaped(&text.bytes)).collect();
 
-    // All rules before all values, so that what one text teaches is found in every other.
-    let mut seen = search.by_rule(place, &plain, Terms::default());
+    // All rules before all values, so that a value learned in one text is found in every other.
+    let mut seen = search.find_by_rule(place, &plain, SearchOptions::default());
     let mut in_texts = Vec::with_capacity(texts.len());
     for (text, plain) in texts.iter().zip(&plains) {
-        in_texts.push(search.by_rule(place, plain, Terms { is_opaque: text.is_opaque, form: false }));
+        in_texts.push(search.find_by_rule(
+            place,
+            plain,
+            SearchOptions { is_opaque: text.is_opaque, is_form: false },
+        ));
     }
-    seen.hits.extend(search.by_value(&plain, &seen.notes));
+    seen.hits.extend(search.find_by_value(&plain, &seen.features));
     for (found, plain) in in_texts.iter_mut().zip(&plains) {
-        found.hits.extend(search.by_value(plain, &found.notes));
+        found.hits.extend(search.find_by_value(plain, &found.features));
     }
 
-    let seen = hit::settle(seen.hits);
+    let seen = hit::merge_overlaps(seen.hits);
     let mut all = Vec::new();
     for (found, text) in in_texts.into_iter().zip(&texts) {
-        for hit in hit::settle(found.hits) {
+        for hit in hit::merge_overlaps(found.hits) {
             let parts = text.source_ranges(&hit.range);
-            // Each part is a secret by itself: the same thing said twice, not one thing cut up.
-            if !parts.iter().all(|part| covered(&seen, part)) {
-                all.extend(cut_up(&hit, parts));
+            // If each part is a match of its own, the text contains the secret several times.
+            if !parts.iter().all(|part| is_covered(&seen, part)) {
+                all.extend(split_hit(&hit, parts));
             }
         }
     }
@@ -64,19 +69,19 @@ pub(super) fn hits(search: &mut Search, place: &str, events: &[EventData], bytes
         return Vec::new();
     }
     all.extend(seen);
-    keep_valid(events, bytes, hit::settle(all))
+    clip_to_valid(events, bytes, hit::merge_overlaps(all))
 }
 
-/// What must go from the streams that stand in a JSON text as strings, as dump files hold them; not
-/// settled, for the text itself is searched too.
-pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit> {
+/// Finds secrets in streams that are strings of a JSON text, as in dump files. The hits may overlap, because the
+/// text itself is searched, too.
+pub(super) fn find_in_nested_streams(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit> {
     let mut all = Vec::new();
     let mut from = 0;
     while let Some(inner) = next_stream(bytes, from) {
         from = inner.end;
         let Ok(text) = std::str::from_utf8(&bytes[inner.clone()]) else { continue };
-        let stream = Plain::of_json_string(text);
-        for hit in hits(search, place, &events(Form::Events, stream.bytes()), stream.bytes()) {
+        let stream = PlainText::from_json_string(text);
+        for hit in find_hits(search, place, &events(TextFormat::Events, stream.bytes()), stream.bytes()) {
             let range = stream.original(&hit.range);
             let quoted = json::quote(&String::from_utf8_lossy(&hit.with));
             let with = quoted.as_bytes()[1..quoted.len() - 1].to_vec();
@@ -91,30 +96,32 @@ pub(super) fn nested(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit>
     all
 }
 
-/// What must go from the texts that a JSON text lists word by word; not settled either.
-pub(super) fn spelled(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit> {
+/// Finds secrets in texts that a JSON text lists token by token. The hits may overlap.
+pub(super) fn find_in_listed_tokens(search: &mut Search, place: &str, bytes: &[u8]) -> Vec<Hit> {
     let whole = EventData::single(0..bytes.len());
     let mut all = Vec::new();
     for text in split_texts(&[whole], bytes) {
-        let plain = Plain::of_escaped(&text.bytes);
-        let terms = Terms { is_opaque: text.is_opaque, form: false };
-        let Ruled { mut hits, notes } = search.by_rule(place, &plain, terms);
-        hits.extend(search.by_value(&plain, &notes));
-        all.extend(hit::settle(hits).iter().flat_map(|hit| cut_up(hit, text.source_ranges(&hit.range))));
+        let plain = PlainText::from_escaped(&text.bytes);
+        let options = SearchOptions { is_opaque: text.is_opaque, is_form: false };
+        let RuleMatches { mut hits, features } = search.find_by_rule(place, &plain, options);
+        hits.extend(search.find_by_value(&plain, &features));
+        all.extend(
+            hit::merge_overlaps(hits).iter().flat_map(|hit| split_hit(hit, text.source_ranges(&hit.range))),
+        );
     }
     all
 }
 
-/// What stands beside each word of such a text.
-pub(super) const WORDS: &[&str] = &["\"logprob\"", "\"logProbability\"", "\"token_logprobs\""];
+/// Members beside each token of such a text.
+pub(super) const TOKEN_SIBLINGS: &[&str] = &["\"logprob\"", "\"logProbability\"", "\"token_logprobs\""];
 
-/// How a JSON string begins that holds a stream.
-pub(super) const BEGINS: &[&str] = &["\"data:", "\"event:", "\"id:", "\"retry:"];
+/// Starts of a JSON string that contains a stream.
+pub(super) const STREAM_STARTS: &[&str] = &["\"data:", "\"event:", "\"id:", "\"retry:"];
 
-/// The inside of the next JSON string that begins like a stream.
+/// Returns the content of the next JSON string that starts like a stream.
 fn next_stream(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     let find = |begin: &&str| memchr::memmem::find(&bytes[from..], begin.as_bytes()).map(|at| from + at + 1);
-    let start = BEGINS.iter().filter_map(find).min()?;
+    let start = STREAM_STARTS.iter().filter_map(find).min()?;
     let mut end = start;
     while let Some(more) = memchr::memchr2(b'"', b'\\', &bytes[end.min(bytes.len())..]) {
         end += more;
@@ -126,31 +133,31 @@ fn next_stream(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     None
 }
 
-fn covered(hits: &[Hit], part: &Range<usize>) -> bool {
+fn is_covered(hits: &[Hit], part: &Range<usize>) -> bool {
     let behind = hits.partition_point(|hit| hit.range.end < part.end);
     hits.get(behind).is_some_and(|hit| hit.range.start <= part.start)
 }
 
-/// The first part carries what comes in the hit's place, the others only go.
-fn cut_up(hit: &Hit, parts: Vec<Range<usize>>) -> Vec<Hit> {
+/// Splits a hit. The first part gets the replacement, and the others are removed.
+fn split_hit(hit: &Hit, parts: Vec<Range<usize>>) -> Vec<Hit> {
     let mut with = hit.with.clone();
     let part = |range| Hit { range, with: std::mem::take(&mut with), rank: Rank::Joined, ..hit.clone() };
     parts.into_iter().map(part).collect()
 }
 
-/// Keeps every hit inside the data lines, and inside the strings and numbers of their JSON: the
-/// stream's own fields and line ends are no part of any secret.
-fn keep_valid(events: &[EventData], bytes: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
+/// Restricts hits to the data lines, and to the strings and numbers of their JSON. Field names and line ends of the
+/// stream are not a part of a secret.
+fn clip_to_valid(events: &[EventData], bytes: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
     let spans: Vec<&Range<usize>> = events.iter().flat_map(EventData::lines).collect();
     let inside: Vec<Hit> =
-        hits.iter().flat_map(|hit| cut_up(hit, in_lines(&spans, bytes, &hit.range))).collect();
+        hits.iter().flat_map(|hit| split_hit(hit, clip_to_lines(&spans, bytes, &hit.range))).collect();
     let mut valid = Vec::with_capacity(inside.len());
     let mut rest = inside.into_iter().peekable();
     for span in events.iter().filter(|event| event.rest.is_empty()).map(|event| &event.first) {
         valid.extend(std::iter::from_fn(|| rest.next_if(|hit| hit.range.end <= span.start)));
         let here: Vec<Hit> = std::iter::from_fn(|| rest.next_if(|hit| hit.range.start < span.end)).collect();
         match (!here.is_empty()).then(|| Document::parse(&bytes[span.clone()])) {
-            Some(Ok(document)) => valid.extend(hit::clip(&document, span.start, here)),
+            Some(Ok(document)) => valid.extend(hit::clip_to_json(&document, span.start, here)),
             _ => valid.extend(here),
         }
     }
@@ -158,8 +165,8 @@ fn keep_valid(events: &[EventData], bytes: &[u8], hits: Vec<Hit>) -> Vec<Hit> {
     valid
 }
 
-/// The parts of a hit that lie in data lines; of one that lies in none, its first line.
-fn in_lines(spans: &[&Range<usize>], bytes: &[u8], hit: &Range<usize>) -> Vec<Range<usize>> {
+/// Returns the parts of a hit in data lines. A hit outside of them is reduced to its first line.
+fn clip_to_lines(spans: &[&Range<usize>], bytes: &[u8], hit: &Range<usize>) -> Vec<Range<usize>> {
     let first = spans.partition_point(|span| span.end <= hit.start);
     let parts: Vec<Range<usize>> = spans[first..]
         .iter()
@@ -173,12 +180,15 @@ fn in_lines(spans: &[&Range<usize>], bytes: &[u8], hit: &Range<usize>) -> Vec<Ra
     Vec::from_iter((line > hit.start).then_some(hit.start..line))
 }
 
-/// The texts that successive events make together, as they are written, and whether each is opaque.
-pub(super) fn texts(form: Form, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
-    split_texts(&events(form, bytes), bytes).into_iter().map(|text| (text.bytes, text.is_opaque)).collect()
+/// Returns the texts that are split over events, and true for opaque ones.
+pub(super) fn texts(format: TextFormat, bytes: &[u8]) -> Vec<(Vec<u8>, bool)> {
+    split_texts(&events(format, bytes), bytes).into_iter().map(|text| (text.bytes, text.is_opaque)).collect()
 }
 
-/// Every data line.
-pub(super) fn data(form: Form, bytes: &[u8]) -> Vec<Range<usize>> {
-    events(form, bytes).into_iter().flat_map(|event| std::iter::once(event.first).chain(event.rest)).collect()
+/// Returns the ranges of all data lines.
+pub(super) fn data(format: TextFormat, bytes: &[u8]) -> Vec<Range<usize>> {
+    events(format, bytes)
+        .into_iter()
+        .flat_map(|event| std::iter::once(event.first).chain(event.rest))
+        .collect()
 }

@@ -1,87 +1,88 @@
-//! The one pass over a text: where a secret may begin.
+//! The first pass over a text: positions where a secret may start.
 //!
-//! Every rule has a trigger, a short text without which it cannot hold. Three bytes at every second
-//! place are hashed into a small table that knows each trigger's beginning from its first and from its
-//! second byte on, so that the pass costs a few instructions a byte and no more with two hundred
-//! triggers than with two (an automaton took three times as many).
+//! Every rule has a trigger, a short text that each of its matches contains. The pass hashes three bytes at every
+//! second position. A small table contains the start of each trigger from its first and from its second byte on. So
+//! the pass takes a few instructions per byte, whatever the number of triggers. An automaton took three times as
+//! many.
 
 use std::sync::LazyLock;
 
 use super::{assign, entities, names, shapes, stream};
 
-/// What a trigger leads to.
-pub(super) enum Row {
+/// The rule that a trigger belongs to.
+pub(super) enum TriggerKind {
     Shape(shapes::Trigger),
     Name,
-    /// A character as HTML writes it.
+    /// An HTML character reference.
     Entity,
-    /// The beginning of a stream, in quotes.
+    /// The start of a stream, in quotes.
     Stream,
-    /// A word of a model's text stands there with how probable it was.
-    Word,
+    /// The sibling of a token in a model's text.
+    Token,
 }
 
-impl Row {
-    /// Whether anything may come of a trigger with this byte behind it.
-    fn goes_on(&self, byte: u8) -> bool {
+impl TriggerKind {
+    /// Returns true if the rule can match with this byte after the trigger.
+    fn may_continue_with(&self, byte: u8) -> bool {
         match self {
-            Self::Shape(trigger) => trigger.goes_on(byte),
-            Self::Name => assign::goes_on(byte),
+            Self::Shape(trigger) => trigger.may_continue_with(byte),
+            Self::Name => assign::may_continue_with(byte),
             Self::Entity => byte.is_ascii_hexdigit() || byte == b';',
-            Self::Stream | Self::Word => true,
+            Self::Stream | Self::Token => true,
         }
     }
 }
 
-struct Entry {
+struct TriggerEntry {
     text: String,
-    row: Row,
+    kind: TriggerKind,
 }
 
-/// All triggers of all rules.
+/// The triggers of all rules.
 pub(super) struct Triggers {
-    entries: Vec<Entry>,
-    /// Not zero for each hash that some trigger begins with.
+    entries: Vec<TriggerEntry>,
+    /// Not zero for the hashes of all trigger starts.
     marks: Box<[u8; HASHES]>,
-    /// Entries by that hash, and how far into the entry's text the three bytes stand.
+    /// Entries by hash, with the offset of the three bytes in the entry's text.
     begins: Vec<Vec<(u16, u8)>>,
 }
 
 pub(super) static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
-    let shapes =
-        shapes::triggers().into_iter().map(|trigger| (trigger.text().to_owned(), Row::Shape(trigger)));
-    let fixed = |texts: &'static [&'static str], row: fn() -> Row| {
-        texts.iter().map(move |text| ((*text).to_owned(), row()))
+    let shapes = shapes::triggers()
+        .into_iter()
+        .map(|trigger| (trigger.text().to_owned(), TriggerKind::Shape(trigger)));
+    let fixed = |texts: &'static [&'static str], kind: fn() -> TriggerKind| {
+        texts.iter().map(move |text| ((*text).to_owned(), kind()))
     };
-    let names = fixed(names::STEMS, || Row::Name);
-    let entities = fixed(entities::BEGINS, || Row::Entity);
-    let streams = fixed(stream::BEGINS, || Row::Stream);
-    let words = fixed(stream::WORDS, || Row::Word);
+    let names = fixed(names::STEMS, || TriggerKind::Name);
+    let entities = fixed(entities::BEGINS, || TriggerKind::Entity);
+    let streams = fixed(stream::STREAM_STARTS, || TriggerKind::Stream);
+    let words = fixed(stream::TOKEN_SIBLINGS, || TriggerKind::Token);
     let all = shapes.chain(names).chain(entities).chain(streams).chain(words);
-    Triggers::new(all.map(|(text, row)| Entry { text, row }).collect())
+    Triggers::new(all.map(|(text, kind)| TriggerEntry { text, kind }).collect())
 });
 
 const HASHES: usize = 1 << 16;
 
-/// Every letter's bit for small letters: with it, both cases are the same.
+/// The bit of each byte that makes ASCII letters lower case.
 const SMALL: u64 = 0x2020_2020_2020_2020;
 
-/// The hash of the first three of four bytes that [`SMALL`] was laid over.
+/// Hashes the first three of four bytes in lower case.
 fn hash(word: u32) -> usize {
     ((word << 8).wrapping_mul(0x9e37_79b1) >> 16) as usize
 }
 
 impl Triggers {
-    fn new(entries: Vec<Entry>) -> Self {
+    fn new(entries: Vec<TriggerEntry>) -> Self {
         let mut triggers =
             Self { entries: Vec::new(), marks: Box::new([0; HASHES]), begins: vec![Vec::new(); HASHES] };
         for (index, entry) in entries.iter().enumerate() {
             match *entry.text.as_bytes() {
                 [a, b, c] => {
                     triggers.begin([a, b, c], index, 0);
-                    // Each byte that may follow takes its place in the table, and a full table lets
-                    // everything through: only those that something can come of.
-                    let behind = (0..=u8::MAX).filter(|byte| entry.row.goes_on(*byte));
+                    // Only bytes that can follow: each one takes an entry in the table, and a full table would let
+                    // every text through.
+                    let behind = (0..=u8::MAX).filter(|byte| entry.kind.may_continue_with(*byte));
                     behind.for_each(|d| triggers.begin([b, c, d], index, 1));
                 }
                 [a, b, c, d, ..] => {
@@ -103,15 +104,15 @@ impl Triggers {
         }
     }
 
-    /// Calls `found` with every trigger in `text`, in whatever case, with its start and its end.
-    pub(super) fn each(&self, text: &[u8], mut found: impl FnMut(&Row, usize, usize)) {
+    /// Calls `found` with every trigger in `text` in any case, with its start and end.
+    pub(super) fn for_each(&self, text: &[u8], mut found: impl FnMut(&TriggerKind, usize, usize)) {
         let mut look = |hash: usize, at: usize| {
             if self.marks[hash] != 0 {
                 self.at(text, hash, at, &mut found);
             }
         };
         let mut at = 0;
-        // Four places at a time, out of two loads and with one question: there is nearly always nothing.
+        // Four positions at a time, with two loads and one branch, because there is nearly always no trigger.
         while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<10>()) {
             let [first, last] = [&chunk[..8], &chunk[2..]]
                 .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes of ten")) | SMALL);
@@ -122,7 +123,7 @@ impl Triggers {
             }
             at += 8;
         }
-        // The last places, with a space behind the end: that ends a trigger of three bytes too.
+        // The last positions, with spaces after the end. A space may end a trigger of three bytes, too.
         let rest = &text[at.min(text.len())..];
         for (past, _) in rest.iter().enumerate().step_by(2) {
             let byte = |index: usize| rest.get(past + index).copied().unwrap_or(b' ');
@@ -132,13 +133,13 @@ impl Triggers {
     }
 
     #[cold]
-    fn at(&self, text: &[u8], hash: usize, at: usize, found: &mut impl FnMut(&Row, usize, usize)) {
+    fn at(&self, text: &[u8], hash: usize, at: usize, found: &mut impl FnMut(&TriggerKind, usize, usize)) {
         for &(index, lead) in &self.begins[hash] {
             let entry = &self.entries[usize::from(index)];
             let Some(start) = at.checked_sub(usize::from(lead)) else { continue };
             let end = start + entry.text.len();
             if text.get(start..end).is_some_and(|here| here.eq_ignore_ascii_case(entry.text.as_bytes())) {
-                found(&entry.row, start, end);
+                found(&entry.kind, start, end);
             }
         }
     }
@@ -162,13 +163,13 @@ mod tests {
                     ("\n", true),
                 ] {
                     let next = behind.bytes().next().unwrap_or(b' ');
-                    if entry.text.len() == 3 && !entry.row.goes_on(next) {
+                    if entry.text.len() == 3 && !entry.kind.may_continue_with(next) {
                         continue;
                     }
                     let text = if case { entry.text.to_uppercase() } else { entry.text.to_lowercase() };
                     let text = format!("{}{text}{behind}", &"..."[..before]);
                     let mut starts = Vec::new();
-                    TRIGGERS.each(text.as_bytes(), |_, start, end| starts.push(start..end));
+                    TRIGGERS.for_each(text.as_bytes(), |_, start, end| starts.push(start..end));
                     assert!(starts.contains(&(before..before + entry.text.len())), "{text}");
                 }
             }

@@ -1,15 +1,15 @@
-//! URLs: the password before the host, and parameters that are named like secrets.
+//! Secrets in URLs: the password before the host, and parameters with secret names.
 
-use super::plain::Plain;
+use super::plain::PlainText;
 use super::{Redactor, hit};
 
-/// Parameters that are credentials in a URL, though their names say little elsewhere.
+/// Parameters that are credentials in a URL, although their names are common elsewhere.
 const CREDENTIALS: &[&str] = &["key", "sig", "signature", "x-amz-signature", "x-goog-signature", "jwt"];
-/// A shorter value of theirs is a word, not a credential.
+/// The minimum length of their values. A shorter one is a word.
 const SHORTEST: usize = 16;
 
 impl Redactor {
-    /// Takes the secrets out of a URL, whole or from its path on.
+    /// Redacts a URL, with or without its origin.
     pub fn redact_url(&mut self, place: &str, url: &str) -> String {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         for (name, value) in query.split(['&', '#']).filter_map(|parameter| parameter.split_once('=')) {
@@ -17,11 +17,11 @@ impl Redactor {
                 self.learn(&format!("parameter {}", name.to_ascii_lowercase()), value.as_bytes());
             }
         }
-        let text = Plain::of_escaped(url.as_bytes());
-        let hits = hit::settle(self.search.everything(place, &text));
+        let text = PlainText::from_escaped(url.as_bytes());
+        let hits = hit::merge_overlaps(self.search.find_all(place, &text));
         self.count(place, &hits);
-        let bytes = hit::edits(&hits).apply(url.as_bytes()).expect("settled hits do not overlap");
-        // A hit may end inside a character only where the value learned did.
+        let bytes = hit::to_edits(&hits).apply(url.as_bytes()).expect("settled hits do not overlap");
+        // A hit can end inside a character only if the learned value does.
         String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
     }
 }

@@ -1,20 +1,20 @@
-//! Values that were seen under a secret name, and every form in which they may come back.
+//! Learned values and the forms in which they are found again.
 
 use std::collections::HashSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::needles::{Form, Found, Needle, Needles};
+use super::needles::{Needle, NeedleForm, NeedleMatch, Needles};
 use super::placeholder;
-use super::plain::Plain;
+use super::plain::PlainText;
 use super::wrapped;
 
-/// Shorter values are redacted where they stand and not searched for elsewhere.
+/// Shorter values are redacted where they are found, and not searched for elsewhere.
 pub(super) const SHORTEST: usize = 8;
 
-/// Words that are no secret even under a secret name: were they learned, they would vanish from
-/// every sentence. In lower case.
+/// Words that are not secret even under a secret name, in lower case. If they were learned, they would disappear
+/// from every sentence.
 const WORDS: &[&str] = &[
     "password",
     "passwords",
@@ -85,28 +85,28 @@ const WORDS: &[&str] = &[
     "your_api_key",
 ];
 
-/// Whether a value is a word and no secret.
+/// Returns true if a value is such a word.
 pub(super) fn is_word(value: &[u8]) -> bool {
     value.len() <= 24 && WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// A value that must not be seen.
+/// A learned value.
 #[derive(Debug)]
-pub(super) struct Secret {
-    /// Under which name it was seen.
+pub(super) struct LearnedValue {
+    /// The name or place where it was found.
     pub(super) source: String,
     /// The value with its escapes undone.
     pub(super) value: Vec<u8>,
-    /// The value as it was given.
+    /// The original value.
     pub(super) given: Vec<u8>,
 }
 
 /// All learned values and their forms.
 pub(super) struct Values {
-    secrets: Vec<Secret>,
+    secrets: Vec<LearnedValue>,
     known: HashSet<Vec<u8>>,
     needles: Needles,
-    /// The values in UTF-16: apart, for only a text with zeros in it can hold one.
+    /// The values in UTF-16. They are separate, because only a text with zeros can contain one.
     wide: Needles,
 }
 
@@ -115,14 +115,14 @@ impl Values {
         Self { secrets: Vec::new(), known: HashSet::new(), needles: Needles::new(), wide: Needles::new() }
     }
 
-    pub(super) fn secrets(&self) -> &[Secret] {
+    pub(super) fn secrets(&self) -> &[LearnedValue] {
         &self.secrets
     }
 
-    /// Takes a value in, unless it is too short, a word, or known; whether it was new.
+    /// Learns a value unless it is too short, a common word, or known. Returns true if it was new.
     pub(super) fn learn(&mut self, source: &str, value: &[u8]) -> bool {
         let given = value.trim_ascii();
-        let plain = Plain::of_escaped(given);
+        let plain = PlainText::from_escaped(given);
         let value = plain.bytes();
         if value.len() < SHORTEST || is_word(value) || placeholder::find(value).is_some() || is_mask(value) {
             return false;
@@ -131,18 +131,26 @@ impl Values {
             return false;
         }
         let secret = self.secrets.len();
-        self.secrets.push(Secret { source: source.to_owned(), value: value.to_vec(), given: given.to_vec() });
-        // As given too: a backslash may be written so that it reads as itself (`\\u005c`).
+        self.secrets.push(LearnedValue {
+            source: source.to_owned(),
+            value: value.to_vec(),
+            given: given.to_vec(),
+        });
+        // Also the original, because an escaped backslash may be written as `\\u005c`.
         let decoded = decoded(value);
         let all = [value, given].into_iter().chain(decoded.as_deref());
-        let forms = all.flat_map(|value| [forms(value), encoded(value)].concat());
+        let forms = all.flat_map(|value| [plain_forms(value), encoded_forms(value)].concat());
         self.needles.extend(forms.map(|(bytes, form)| Needle { bytes, form, secret }));
-        self.wide.extend(wide(value).into_iter().map(|bytes| Needle { bytes, form: Form::AsIs, secret }));
+        self.wide.extend(utf16_forms(value).into_iter().map(|bytes| Needle {
+            bytes,
+            form: NeedleForm::AsIs,
+            secret,
+        }));
         true
     }
 
-    /// Every place in `text` where a known value stands, in whatever form.
-    pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
+    /// Finds all known values in `text`, in any form.
+    pub(super) fn find(&self, text: &[u8]) -> Vec<NeedleMatch> {
         let mut found = self.needles.find(text);
         if !self.wide.is_empty() && memchr::memchr(0, text).is_some() {
             found.extend(self.wide.find(text));
@@ -150,33 +158,32 @@ impl Values {
         found
     }
 
-    /// Every place where a known value goes over the end of a line.
-    pub(super) fn find_wrapped(&self, text: &Plain<'_>) -> Vec<Found> {
+    /// Finds all known values that continue after a line end.
+    pub(super) fn find_wrapped(&self, text: &PlainText<'_>) -> Vec<NeedleMatch> {
         if self.needles.is_empty() {
             return Vec::new();
         }
-        let inside = |block: &wrapped::Block| {
+        let inside = |block: &wrapped::Base64Block| {
             let found = self.needles.find(block.bytes()).into_iter();
             found
-                .filter_map(|found| Some(Found { range: block.over_lines(&found.range)?, ..found }))
+                .filter_map(|found| Some(NeedleMatch { range: block.over_lines(&found.range)?, ..found }))
                 .collect()
         };
-        wrapped::blocks(text).iter().flat_map(|block| -> Vec<Found> { inside(block) }).collect()
+        wrapped::find_blocks(text).iter().flat_map(|block| -> Vec<NeedleMatch> { inside(block) }).collect()
     }
 }
 
-/// `********` and its like.
+/// Returns true for `********` and similar texts.
 fn is_mask(value: &[u8]) -> bool {
     value.iter().all(|byte| matches!(byte, b'*' | b'.' | b'-' | b'_' | b'x' | b'X'))
 }
 
-/// Every form in which a value may be read in a plain text. (Escapes of JSON and of URLs are undone
-/// before the search, so they are no forms of their own.)
-fn forms(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
+/// Returns the forms of a value in plain text. JSON and URL escapes are undone before the search and need no forms.
+fn plain_forms(value: &[u8]) -> Vec<(Vec<u8>, NeedleForm)> {
     if value.iter().all(u8::is_ascii_digit) {
-        return vec![(value.to_vec(), Form::Digits)];
+        return vec![(value.to_vec(), NeedleForm::Digits)];
     }
-    let mut forms = vec![(value.to_vec(), Form::AsIs)];
+    let mut forms = vec![(value.to_vec(), NeedleForm::AsIs)];
     let head = match value[0] {
         b'b' => Some(8),
         b'f' => Some(12),
@@ -185,41 +192,41 @@ fn forms(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
         b't' => Some(b'\t'),
         _ => None,
     };
-    forms.extend(head.map(|head| (value[1..].to_vec(), Form::Headless(head))));
+    forms.extend(head.map(|head| (value[1..].to_vec(), NeedleForm::Headless(head))));
     if value.contains(&b' ') {
         let plus = value.iter().map(|&byte| if byte == b' ' { b'+' } else { byte });
-        forms.push((plus.collect(), Form::AsIs));
+        forms.push((plus.collect(), NeedleForm::AsIs));
     }
     forms
 }
 
-/// Every form in which a value may be encoded.
-fn encoded(value: &[u8]) -> Vec<(Vec<u8>, Form)> {
+/// Returns the encoded forms of a value.
+fn encoded_forms(value: &[u8]) -> Vec<(Vec<u8>, NeedleForm)> {
     let mut forms = Vec::new();
     for shift in 0..3 {
         let mut shifted = vec![0; shift];
         shifted.extend_from_slice(value);
         let core = (shift * 8).div_ceil(6)..shifted.len() * 8 / 6;
-        let form = Form::Base64 { before: shift > 0, behind: !shifted.len().is_multiple_of(3) };
+        let form = NeedleForm::Base64 { before: shift > 0, behind: !shifted.len().is_multiple_of(3) };
         for encoded in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
             forms.push((encoded.as_bytes()[core.clone()].to_vec(), form));
         }
     }
     let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-    forms.push((hex.to_ascii_uppercase().into_bytes(), Form::AsIs));
-    forms.push((hex.into_bytes(), Form::AsIs));
+    forms.push((hex.to_ascii_uppercase().into_bytes(), NeedleForm::AsIs));
+    forms.push((hex.into_bytes(), NeedleForm::AsIs));
     forms
 }
 
-/// A value that holds what reads as URL encoding: `%41` in it is undone with all the other encoding of a
-/// text that it stands in.
+/// Returns the value after URL decoding, if it contains an escape. The `%41` in it is decoded together with the
+/// encoding of the text around it.
 pub(super) fn decoded(value: &[u8]) -> Option<Vec<u8>> {
-    let decoded = Plain::of_percent(value).bytes().to_vec();
+    let decoded = PlainText::from_percent(value).bytes().to_vec();
     (decoded.len() < value.len() && decoded.len() >= SHORTEST).then_some(decoded)
 }
 
-/// A value in UTF-16, in both orders of bytes.
-pub(super) fn wide(value: &[u8]) -> Vec<Vec<u8>> {
+/// Returns a value in UTF-16, in both byte orders.
+pub(super) fn utf16_forms(value: &[u8]) -> Vec<Vec<u8>> {
     let Ok(text) = std::str::from_utf8(value) else { return Vec::new() };
     vec![
         text.encode_utf16().flat_map(u16::to_le_bytes).collect(),

@@ -1,29 +1,29 @@
-//! Redaction of bytes that are too many to hold: a window that moves over them.
+//! Redaction of texts that are too long for memory.
 //!
-//! The last 64 KiB are always held back, so that a secret of that length is whole before any of it
-//! is let go. The 64 KiB before the window stay in sight, for a name may stand before its value.
+//! The window always holds back its last 64 KiB, so that a secret of that length is complete before any of it is
+//! returned. The 64 KiB before the window stay visible, because they may contain the name of a value.
 
 use wire::json::Edits;
 
 use super::hit::Hit;
-use super::{Form, Redactor, hit};
+use super::{Redactor, TextFormat, hit};
 
 const HOLD: usize = 64 << 10;
 const BATCH: usize = 192 << 10;
 
-/// Redacts a long text piece by piece.
+/// Redacts a long text in parts.
 ///
-/// It sees bytes as they are: a compressed body must be decoded before it is pushed.
+/// The text must not be compressed.
 #[derive(Debug)]
 pub struct RedactionWindow {
     place: String,
     content_type: Option<String>,
-    form: Option<Form>,
-    /// What was let go already but is still in sight, then what is held.
+    format: Option<TextFormat>,
+    /// Returned bytes that are still visible, then bytes that are held back.
     seen: Vec<u8>,
-    /// How much of `seen` was let go.
-    gone: usize,
-    /// Offset of `seen` in the whole text.
+    /// The number of returned bytes in `seen`.
+    released: usize,
+    /// The offset of `seen` in the whole text.
     start: usize,
     edits: Edits,
     hold: usize,
@@ -31,7 +31,7 @@ pub struct RedactionWindow {
 }
 
 impl RedactionWindow {
-    /// A window over the text at `place`, at its beginning.
+    /// Creates a window at the start of the text at `place`.
     pub fn new(place: &str, content_type: Option<&str>) -> Self {
         Self::sized(place, content_type, HOLD, BATCH)
     }
@@ -40,9 +40,9 @@ impl RedactionWindow {
         Self {
             place: place.to_owned(),
             content_type: content_type.map(str::to_owned),
-            form: None,
+            format: None,
             seen: Vec::new(),
-            gone: 0,
+            released: 0,
             start: 0,
             edits: Edits::default(),
             hold,
@@ -50,99 +50,100 @@ impl RedactionWindow {
         }
     }
 
-    /// Takes the next bytes; returns those that are final now, without their secrets.
+    /// Adds bytes and returns those that are final, redacted.
     pub fn push(&mut self, redactor: &mut Redactor, bytes: &[u8]) -> Vec<u8> {
         self.seen.extend_from_slice(bytes);
-        if self.seen.len() - self.gone < self.hold + self.batch {
+        if self.seen.len() - self.released < self.hold + self.batch {
             return Vec::new();
         }
         let limit = self.seen.len() - self.hold;
-        self.let_go(redactor, limit)
+        self.release(redactor, limit)
     }
 
-    /// The text is over: the rest of it.
+    /// Ends the text and returns the rest of it, redacted.
     pub fn finish(&mut self, redactor: &mut Redactor) -> Vec<u8> {
-        self.let_go(redactor, self.seen.len())
+        self.release(redactor, self.seen.len())
     }
 
-    /// What was spliced so far, in offsets of the whole text.
+    /// Returns the edits so far, in offsets of the whole text.
     pub fn edits(&self) -> &Edits {
         &self.edits
     }
 
-    fn let_go(&mut self, redactor: &mut Redactor, limit: usize) -> Vec<u8> {
-        let form = *self.form.get_or_insert_with(|| Form::of(self.content_type.as_deref(), &self.seen));
-        let hits = redactor.hits(&self.place, form, &self.seen);
-        let cut = if limit == self.seen.len() { limit } else { self.cut(form, limit, &hits) };
-        let mine: Vec<Hit> = hits.into_iter().filter_map(|hit| self.between(hit, cut)).collect();
+    fn release(&mut self, redactor: &mut Redactor, limit: usize) -> Vec<u8> {
+        let format =
+            *self.format.get_or_insert_with(|| TextFormat::of(self.content_type.as_deref(), &self.seen));
+        let hits = redactor.find_hits(&self.place, format, &self.seen);
+        let cut = if limit == self.seen.len() { limit } else { self.cut_before(format, limit, &hits) };
+        let mine: Vec<Hit> = hits.into_iter().filter_map(|hit| self.clip_to_release(hit, cut)).collect();
         redactor.count(&self.place, &mine);
-        let whole = hit::edits(&mine).apply(&self.seen[..cut]).expect("settled hits do not overlap");
-        let out = whole[self.gone..].to_vec();
+        let whole = hit::to_edits(&mine).apply(&self.seen[..cut]).expect("settled hits do not overlap");
+        let out = whole[self.released..].to_vec();
         for hit in mine {
             self.edits.replace(self.start + hit.range.start..self.start + hit.range.end, hit.with);
         }
-        self.forget(form, cut);
+        self.forget(format, cut);
         out
     }
 
-    /// The part of a hit that lies in what is let go now. One that began in what has gone carried its
-    /// placeholder there.
-    fn between(&self, mut hit: Hit, cut: usize) -> Option<Hit> {
-        if hit.range.start < self.gone {
-            hit.range.start = self.gone;
+    /// Returns the part of a hit in the bytes that are returned next. If it started before them, its placeholder is
+    /// returned already.
+    fn clip_to_release(&self, mut hit: Hit, cut: usize) -> Option<Hit> {
+        if hit.range.start < self.released {
+            hit.range.start = self.released;
             hit.with.clear();
         }
         hit.range.end = hit.range.end.min(cut);
         (hit.range.start < hit.range.end).then_some(hit)
     }
 
-    /// The last place up to `limit` where the text may be cut: between events or lines, inside no
-    /// escape, and through no hit.
-    fn cut(&self, form: Form, limit: usize, hits: &[Hit]) -> usize {
+    /// Returns the last offset up to `limit` at which the text may be cut: between events or lines, and not inside
+    /// of an escape or a hit.
+    fn cut_before(&self, format: TextFormat, limit: usize, hits: &[Hit]) -> usize {
         let mut limit = limit;
         loop {
-            let cut = self.border(form, limit);
+            let cut = self.last_border(format, limit);
             let through = hits.iter().find(|hit| hit.range.start < cut && cut < hit.range.end);
             match through {
-                Some(hit) if hit.range.start > self.gone => limit = hit.range.start,
+                Some(hit) if hit.range.start > self.released => limit = hit.range.start,
                 _ => return cut,
             }
         }
     }
 
-    fn border(&self, form: Form, limit: usize) -> usize {
-        let text = &self.seen[self.gone..limit];
+    fn last_border(&self, format: TextFormat, limit: usize) -> usize {
+        let text = &self.seen[self.released..limit];
         let event = |ends: &[&[u8]]| {
             ends.iter().filter_map(|end| memchr::memmem::rfind(text, end).map(|at| at + end.len())).max()
         };
-        let found = match form {
-            Form::Events => event(&[b"\n\n", b"\r\n\r\n", b"\r\r"]),
-            Form::Lines => event(&[b"\n"]),
-            Form::Parameters | Form::Items | Form::Other => None,
+        let found = match format {
+            TextFormat::Events => event(&[b"\n\n", b"\r\n\r\n", b"\r\r"]),
+            TextFormat::Lines => event(&[b"\n"]),
+            TextFormat::Parameters | TextFormat::Items | TextFormat::Other => None,
         };
         // An escape is at most a few backslashes and a pair of `\uXXXX`.
         let calm = |at: &usize| !text[at.saturating_sub(32)..*at].contains(&b'\\') && text[at - 1].is_ascii();
         let calm = || (1..=text.len()).rev().take(64 << 10).find(calm);
-        self.gone + found.or_else(calm).unwrap_or(text.len())
+        self.released + found.or_else(calm).unwrap_or(text.len())
     }
 
-    /// Drops what is out of sight.
-    fn forget(&mut self, form: Form, cut: usize) {
+    /// Drops bytes that are no longer needed.
+    fn forget(&mut self, format: TextFormat, cut: usize) {
         let keep = cut.saturating_sub(self.hold);
-        self.gone = cut;
-        let drop = match form {
-            Form::Events | Form::Lines => {
+        self.released = cut;
+        let drop = match format {
+            TextFormat::Events | TextFormat::Lines => {
                 let ends = memchr::memmem::find(
                     &self.seen[keep..cut],
-                    if form == Form::Lines { b"\n" } else { b"\n\n" },
+                    if format == TextFormat::Lines { b"\n" } else { b"\n\n" },
                 );
-                ends.map_or(keep, |at| keep + at + if form == Form::Lines { 1 } else { 2 })
+                ends.map_or(keep, |at| keep + at + if format == TextFormat::Lines { 1 } else { 2 })
             }
-            Form::Parameters | Form::Items | Form::Other => keep,
+            TextFormat::Parameters | TextFormat::Items | TextFormat::Other => keep,
         };
         let drop = if keep == 0 { 0 } else { drop };
         self.seen.drain(..drop);
         self.start += drop;
-        self.gone -= drop;
+        self.released -= drop;
     }
 }

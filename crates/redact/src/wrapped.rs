@@ -1,30 +1,30 @@
-//! Base64 that was broken into lines: a value in it may go over a line's end.
+//! Base64 in lines: a value may continue after a line end.
 //!
-//! `base64`, `openssl` and mail wrap at 64 to 76 columns. Such lines are joined here, searched, and
-//! what is found is led back to where it stands.
+//! `base64`, `openssl` and mail wrap at 64 to 76 columns. The lines are joined and searched, and matches are mapped
+//! to the text.
 
 use std::ops::Range;
 
 use super::needles::is_base64;
-use super::plain::Plain;
+use super::plain::PlainText;
 
-/// The narrowest line that is taken for a part of a block: prose has no such words.
+/// The minimum width of a line. Prose contains no words of this length.
 pub(super) const NARROWEST: usize = 40;
 
-/// Lines of base64, joined.
+/// Joined lines of base64.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct Base64Block {
     bytes: Vec<u8>,
-    /// Where each line begins, here and in the text.
+    /// The start of each line in `bytes` and in the text.
     lines: Vec<(usize, usize)>,
 }
 
-impl Block {
+impl Base64Block {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Where a stretch of the block stands in the text, if it goes over a line's end.
+    /// Maps a range of the block to the text, if it continues after a line end.
     pub(super) fn over_lines(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let line = |at: usize| self.lines.partition_point(|(begin, _)| *begin <= at) - 1;
         let (first, last) = (line(range.start), line(range.end - 1));
@@ -38,46 +38,46 @@ impl Block {
     }
 }
 
-/// All blocks of more than one line: those whose line ends are escaped, and those whose are not.
-pub(super) fn blocks(text: &Plain<'_>) -> Vec<Block> {
+/// Finds all blocks of several lines, with escaped or raw line ends.
+pub(super) fn find_blocks(text: &PlainText<'_>) -> Vec<Base64Block> {
     let mut blocks = Vec::new();
     let (bytes, raw) = (text.bytes(), text.raw());
     let mut done = 0;
     for escape in text.escapes_behind(NARROWEST) {
         let newline = if bytes[escape] == b'\r' { escape + 1 } else { escape };
         if newline >= done && bytes.get(newline) == Some(&b'\n') {
-            done = read(bytes, newline, &mut blocks);
+            done = read_block(bytes, newline, &mut blocks);
         }
     }
     let mut from = NARROWEST;
-    done = 0; // these may stand before those
+    done = 0; // raw line ends may be before escaped ones
     while let Some(more) = raw.get(from..).and_then(|rest| memchr::memchr(b'\n', rest)) {
         let newline = from + more;
         let plain = line_before(raw, newline).map(|_| text.plain(newline));
         if let Some(newline) = plain.filter(|newline| *newline >= done) {
-            done = read(bytes, newline, &mut blocks);
+            done = read_block(bytes, newline, &mut blocks);
         }
-        // The next line that counts is no shorter.
+        // A line with the minimum width cannot end earlier.
         from = newline + 1 + NARROWEST;
     }
     blocks
 }
 
-/// The base64 that ends with the line, if it is wide enough.
+/// Returns the base64 before a line end, if it has the minimum width.
 fn line_before(text: &[u8], newline: usize) -> Option<Range<usize>> {
     let end = if text[newline - 1] == b'\r' { newline - 1 } else { newline };
     let width = text[..end].iter().rev().take_while(|byte| is_base64(**byte)).count();
     (width >= NARROWEST).then_some(end - width..end)
 }
 
-/// Reads the block whose first line ends with `newline`, if there is one; where its last line begins.
-fn read(text: &[u8], newline: usize, blocks: &mut Vec<Block>) -> usize {
+/// Reads the block whose first line ends at `newline`. Returns the start of its last line.
+fn read_block(text: &[u8], newline: usize, blocks: &mut Vec<Base64Block>) -> usize {
     let Some(first) = line_before(text, newline) else { return newline };
-    let mut block = Block { bytes: Vec::new(), lines: Vec::new() };
+    let mut block = Base64Block { bytes: Vec::new(), lines: Vec::new() };
     block.add(text, &first);
     let mut end = newline;
     loop {
-        let start = end + 1 + gutter(&text[end + 1..]);
+        let start = end + 1 + line_prefix_length(&text[end + 1..]);
         let width = text[start..].iter().take_while(|byte| is_base64(**byte)).count();
         if width == 0 {
             break;
@@ -96,9 +96,8 @@ fn read(text: &[u8], newline: usize, blocks: &mut Vec<Block>) -> usize {
     end + 1
 }
 
-/// How much of a line's beginning is no part of it: its indentation, or the number that a tool which
-/// shows files puts before each line.
-fn gutter(line: &[u8]) -> usize {
+/// Returns the length of a line's prefix: its indentation, or the line number of a tool that shows files.
+fn line_prefix_length(line: &[u8]) -> usize {
     let blank = |from: usize| line[from..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let indent = blank(0);
     let digits = line[indent..].iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,4 @@
-//! What code, markup and settings put between a name and its value.
+//! Syntax between a name and its value in code, markup and settings.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::{Cursor, is_quote, is_space};
 const LONGEST_TAG: usize = 256;
 const LONGEST_TYPE: usize = 64;
 
-/// What stands around a string in code and leaves it as it is.
+/// Wrappers that leave a string unchanged.
 const WRAPS: &[&str] = &[
     "Some(",
     "String::from(",
@@ -19,8 +19,8 @@ const WRAPS: &[&str] = &[
 ];
 
 impl Cursor<'_> {
-    /// Goes to the value where the name is an element's (`<name>…`, `<x:name a="b">…`): what the value ends with.
-    pub(super) fn in_tag(&mut self, name: &Range<usize>) -> Option<u8> {
+    /// Moves to the value of an element (`<name>…`, `<x:name a="b">…`) and returns the byte that ends it.
+    pub(super) fn enter_element(&mut self, name: &Range<usize>) -> Option<u8> {
         let before = &self.bytes[..name.start];
         let space = before.strip_suffix(b":").map(|before| {
             let prefix = before.iter().rev().take(32).take_while(|byte| byte.is_ascii_alphanumeric()).count();
@@ -44,8 +44,8 @@ impl Cursor<'_> {
         Some(b'<')
     }
 
-    /// Goes over the type of a declaration: `name: &str = "…"`.
-    pub(super) fn typed(&mut self) {
+    /// Skips the type of a declaration: `name: &str = "…"`.
+    pub(super) fn skip_type(&mut self) {
         let is_type = |byte: u8| byte.is_ascii_alphanumeric() || b"_&<>[]:?|. ".contains(&byte);
         let end = self.until(LONGEST_TYPE, |byte| !is_type(byte));
         let behind = &self.bytes[end.min(self.bytes.len())..];
@@ -56,27 +56,27 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes over what YAML says of a value before it: `!!str`, `&anchor`, and that it stands on the next line.
-    pub(super) fn marked(&mut self) {
+    /// Skips tags and anchors of YAML (`!!str`, `&anchor`) and the mark of a block on the next lines.
+    pub(super) fn skip_yaml_marks(&mut self) {
         if matches!(self.peek(), Some(b'!' | b'&')) {
             let end =
                 self.until(LONGEST_TYPE, |byte| !(byte.is_ascii_alphanumeric() || b"!&_-".contains(&byte)));
             if self.bytes.get(end) == Some(&b' ') {
                 self.at = end;
-                self.spaces(false);
+                self.skip_spaces(false);
             }
         }
         if matches!(self.peek(), Some(b'|' | b'>')) {
             let end = self.until(4, |byte| !matches!(byte, b'|' | b'>' | b'-' | b'+' | b'0'..=b'9'));
             if matches!(self.bytes.get(end), Some(b'\n' | b'\r')) {
                 self.at = end;
-                self.spaces(true);
+                self.skip_spaces(true);
             }
         }
     }
 
-    /// Goes over what a program wraps around a string, and over all but one of three quotes.
-    pub(super) fn wrapped(&mut self) {
+    /// Skips a wrapper around a string, and two of three quotes.
+    pub(super) fn skip_wrapper(&mut self) {
         let rest = &self.bytes[self.at..];
         let wrap = WRAPS.iter().find(|wrap| rest.starts_with(wrap.as_bytes())).map_or(0, |wrap| wrap.len());
         if rest.get(wrap).copied().is_some_and(is_quote) {
@@ -91,16 +91,16 @@ impl Cursor<'_> {
         }
     }
 
-    /// What sets a terminal's colour for the value.
-    pub(super) fn colour(&mut self) {
+    /// Skips an escape sequence for colour.
+    pub(super) fn skip_colour(&mut self) {
         if self.bytes[self.at..].starts_with(b"\x1b[") {
             let parameters = self.bytes[self.at + 2..].iter().take_while(|byte| matches!(byte, 0x30..=0x3f));
             self.at = self.bytes.len().min(self.at + 2 + parameters.count() + 1);
         }
     }
 
-    /// The letters before a string in code: `b"…"`, `rf'…'`.
-    pub(super) fn string_prefix(&mut self) {
+    /// Skips the prefix of a string in code: `b"…"`, `rf'…'`.
+    pub(super) fn skip_string_prefix(&mut self) {
         let letters =
             self.bytes[self.at..].iter().take(2).take_while(|byte| matches!(byte, b'b' | b'f' | b'r' | b'u'));
         let end = self.at + letters.count();

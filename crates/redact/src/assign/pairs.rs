@@ -1,62 +1,62 @@
-//! Where a name and its value stand apart, each under a word that says which it is.
+//! Names and values in separate members, such as `"name"` and `"value"`.
 
 use std::ops::Range;
 
-use super::{Assigned, Cursor, Ends, Sure, Tail as _, is_quote, mixed};
+use super::{AssignedValue, Certainty, Cursor, EndCache, ends_with_ignore_case, is_mixed, is_quote};
 
-/// As far as a member with a value is looked for around the one with its name.
+/// The maximum distance between the member with the name and the one with the value.
 const LONGEST_PAIR: usize = 512;
 
 impl Cursor<'_> {
-    /// `"name":"…","value":"…"`, `name="…"` of a form with its value below, `["name","value"]`.
-    pub(super) fn in_a_pair(&mut self, name: &Range<usize>) -> Option<Vec<Assigned>> {
+    /// Reads `"name":"…","value":"…"`, a form part with `name="…"`, or `["name","value"]`.
+    pub(super) fn read_pair(&mut self, name: &Range<usize>) -> Option<Vec<AssignedValue>> {
         let start = self.at;
-        let is_part = self.bytes[..name.start - 1].to_ascii_lowercase_tail(5).ends_with(b"name=");
-        if is_part && let Some(found) = self.form_part() {
+        let is_part = ends_with_ignore_case(&self.bytes[..name.start - 1], b"name=");
+        if is_part && let Some(found) = self.read_form_part() {
             return Some(found);
         }
-        self.spaces(true);
+        self.skip_spaces(true);
         let comma = self.peek() == Some(b',');
         if comma {
             self.at += 1;
-            self.spaces(true);
+            self.skip_spaces(true);
         }
-        if self.value_word() {
+        if self.skip_value_key() {
             let quoted = comma;
-            return Some(self.value(quoted, Sure::Yes, name));
+            return Some(self.read_value(quoted, Certainty::Certain, name));
         }
-        if self.is_called(name) && (self.value_before(name) || (comma && self.value_behind())) {
-            return Some(self.value(true, Sure::ByLooks, name));
+        if self.is_called(name) && (self.enter_value_before(name) || (comma && self.enter_value_after())) {
+            return Some(self.read_value(true, Certainty::ByLooks, name));
         }
         if comma && matches!(self.peek(), Some(b'"' | b'\'')) {
-            let found = self.string(true, Sure::ByLooks);
+            let found = self.read_string(true, Certainty::ByLooks);
             let strong =
-                |found: &Assigned| found.range.len() >= 16 && mixed(&self.bytes[found.range.clone()]);
+                |found: &AssignedValue| found.range.len() >= 16 && is_mixed(&self.bytes[found.range.clone()]);
             return Some(found.filter(strong).into_iter().collect());
         }
         self.at = start;
         None
     }
 
-    /// Whether the name is what a member called `name` or `key` says.
+    /// Returns true if the secret name is the value of a member called `name` or `key`.
     fn is_called(&self, name: &Range<usize>) -> bool {
         let before = self.bytes[..name.start - 1].trim_ascii_end();
         let key = before.strip_suffix(b":").map(<[u8]>::trim_ascii_end).unwrap_or_default();
         [&b"name\""[..], b"key\"", b"Name\"", b"Key\""].iter().any(|called| key.ends_with(called))
     }
 
-    /// Goes to the value where its member stands right before that with the name.
-    fn value_before(&mut self, name: &Range<usize>) -> bool {
+    /// Moves to the value if its member is directly before the one with the name.
+    fn enter_value_before(&mut self, name: &Range<usize>) -> bool {
         let start = self.at;
         let near = name.start.saturating_sub(LONGEST_PAIR);
         let Some(found) = memchr::memmem::rfind(&self.bytes[near..name.start], b"value\"") else {
             return false;
         };
         self.at = (near + found).saturating_sub(1);
-        if self.value_word() && self.at_quote() {
+        if self.skip_value_key() && self.at_quote() {
             let value = self.at;
-            let whole = self.quoted(true, name.start).is_some_and(|(_, whole)| whole);
-            // Nothing but the key of the name may stand between them.
+            let whole = self.read_quoted(true, name.start).is_some_and(|(_, whole)| whole);
+            // Only the key `name` may be between them.
             let between = self.bytes.get(self.at..name.start - 1).unwrap_or_default();
             let quotes = between.iter().filter(|byte| is_quote(**byte)).count();
             if whole && between.trim_ascii_start().starts_with(b",") && quotes == 2 {
@@ -68,53 +68,53 @@ impl Cursor<'_> {
         false
     }
 
-    /// Goes to the value where other members of the same object stand before it.
-    fn value_behind(&mut self) -> bool {
+    /// Moves to the value if its member is after the one with the name, in the same object.
+    fn enter_value_after(&mut self) -> bool {
         let start = self.at;
         let limit = self.bytes.len().min(start + LONGEST_PAIR);
         while self.at_quote() {
-            if self.value_word() {
+            if self.skip_value_key() {
                 return self.at_quote();
             }
-            // A key and a string, or a key and a number or a word.
-            if !self.quoted(true, limit).is_some_and(|(_, whole)| whole) {
+            // A key with a string, or a key with a number or a literal.
+            if !self.read_quoted(true, limit).is_some_and(|(_, whole)| whole) {
                 break;
             }
-            self.separator();
+            self.skip_separator();
             if !self.at_quote() {
                 self.at = self.until(16, |byte| !byte.is_ascii_alphanumeric());
-                self.separator();
+                self.skip_separator();
             }
         }
         self.at = start;
         false
     }
 
-    fn separator(&mut self) {
-        self.spaces(true);
+    fn skip_separator(&mut self) {
+        self.skip_spaces(true);
         if matches!(self.peek(), Some(b':' | b',')) {
             self.at += 1;
-            self.spaces(true);
+            self.skip_spaces(true);
         }
     }
 
-    /// `name: NAME` with `value: …` on the next line.
-    pub(super) fn listed(&mut self) -> Vec<Assigned> {
+    /// Reads `name: NAME` with `value: …` on the next line.
+    pub(super) fn read_next_line(&mut self) -> Vec<AssignedValue> {
         if !matches!(self.peek(), Some(b'\n' | b'\r')) {
             return Vec::new();
         }
-        self.spaces(true);
-        if !self.value_word() {
+        self.skip_spaces(true);
+        if !self.skip_value_key() {
             return Vec::new();
         }
         match self.peek() {
-            Some(byte) if is_quote(byte) => self.string(true, Sure::Yes).into_iter().collect(),
-            _ => self.bare(Sure::ByLooks, |_| false),
+            Some(byte) if is_quote(byte) => self.read_string(true, Certainty::Certain).into_iter().collect(),
+            _ => self.read_bare(Certainty::ByLooks, |_| false),
         }
     }
 
-    /// Reads `value:` or `value=`, with or without quotes around the word.
-    fn value_word(&mut self) -> bool {
+    /// Reads `value:` or `value=`, with or without quotes.
+    fn skip_value_key(&mut self) -> bool {
         let start = self.at;
         if self.at_quote() {
             self.at += 1;
@@ -125,10 +125,10 @@ impl Cursor<'_> {
             if self.at_quote() {
                 self.at += 1;
             }
-            self.spaces(true);
+            self.skip_spaces(true);
             if matches!(self.peek(), Some(b':' | b'=')) {
                 self.at += 1;
-                self.spaces(true);
+                self.skip_spaces(true);
                 return true;
             }
         }
@@ -136,16 +136,16 @@ impl Cursor<'_> {
         false
     }
 
-    /// The value of a multipart form's part stands behind an empty line.
-    fn form_part(&mut self) -> Option<Vec<Assigned>> {
+    /// Reads the value of a part in a multipart form, which follows an empty line.
+    fn read_form_part(&mut self) -> Option<Vec<AssignedValue>> {
         let near = &self.bytes[self.at..self.bytes.len().min(self.at + 512)];
         let gap = memchr::memmem::find(near, b"\r\n\r\n")?;
         let start = self.at + gap + 4;
-        let end = Ends::find(&self.ends.part, start, || {
+        let end = EndCache::find(&self.end_cache.part, start, || {
             let len = memchr::memmem::find(&self.bytes[start..], b"\r\n--");
             len.map_or(self.bytes.len(), |len| start + len)
         });
         let whole = end < self.bytes.len();
-        Some(self.checked(start..end, Sure::Yes, whole).into_iter().collect())
+        Some(self.check(start..end, Certainty::Certain, whole).into_iter().collect())
     }
 }

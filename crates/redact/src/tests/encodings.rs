@@ -1,15 +1,15 @@
-//! Learned values in forms that are not one piece of plain text: base64 in lines, UTF-16, HTML.
+//! Learned values in encoded forms: wrapped base64, UTF-16, HTML.
 
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 use super::*;
 
-/// A packed body that held a secret is kept unpacked; what follows the packed part is named as gone.
+/// A compressed body with a secret is stored decoded. Data after its end is reported as not stored.
 #[test]
 fn what_follows_a_packed_body() {
     let secret = random(ALNUM, 24, 40);
     for (behind, said) in
-        [("", None), ("and more", Some("behind its gzip the body goes on, and that part is not kept"))]
+        [("", None), ("and more", Some("the body continues after its gzip data; the rest is not stored"))]
     {
         let packed = wire::encoding::encode("gzip", format!("it is {secret} here").as_bytes()).expect("gzip");
         let body = [&packed, behind.as_bytes()].concat();
@@ -25,7 +25,7 @@ fn what_follows_a_packed_body() {
 const BREAKS: &[&str] =
     &["\n", "\r\n", "\\n", "\\r\\n", "\\\\n", "\n    ", "\\n\\t", "\n     2→", "\\n00002| "];
 
-/// Every alignment, both alphabets, every place of the break, every way to write it.
+/// Every alignment, both alphabets, every position and notation of the line end.
 #[test]
 fn base64_in_lines() {
     let canary = format!("{}/?>{}", random(ALNUM, 7, 1), random(ALNUM, 8, 2));
@@ -49,7 +49,7 @@ fn base64_in_lines() {
     }
 }
 
-/// A secret of many lines goes whole, and the lines around it stay.
+/// A secret of several lines is redacted completely, and the lines around it stay.
 #[test]
 fn a_long_value_in_lines() {
     let canary = random(ALNUM, 400, 4);
@@ -65,7 +65,7 @@ fn a_long_value_in_lines() {
     assert_eq!(redactor.report().findings[0].count, 1);
 }
 
-/// Line ends of both kinds in one text, in either order.
+/// Both kinds of line ends in one text, in either order.
 #[test]
 fn escaped_and_other_line_ends() {
     let canary = random(ALNUM, 24, 9);
@@ -79,7 +79,7 @@ fn escaped_and_other_line_ends() {
     }
 }
 
-/// Backslashes that escape nothing are read by both looks as they stand.
+/// The redaction and the last check read backslashes that escape nothing in the same way.
 #[test]
 fn patterns_of_addresses_can_be_sealed() {
     for pattern in [r"re.compile(r'^https?://\w+:\w+@\w+')", r#"grep -E "postgres://\w+:\S+@\S+""#] {
@@ -93,7 +93,7 @@ fn patterns_of_addresses_can_be_sealed() {
     }
 }
 
-/// Lines of base64 that hold nothing stay, and so do words that only meet over a line's end.
+/// Lines of base64 without a secret stay, and so do words that are only adjacent across a line end.
 #[test]
 fn other_lines_stay() {
     let mut redactor = redactor();
@@ -126,7 +126,7 @@ fn utf16_of_both_orders() {
             assert!(placeholder::find(&out).is_some(), "{canary} {little}");
             assert_eq!(memchr::memmem::find(&out, &utf16(&canary, little)), None);
             assert_eq!(redactor.find_residues("f", &out), []);
-            // As a harness sees it that took the file for UTF-8.
+            // In the form of a harness that read the file as UTF-8.
             if canary.is_ascii() {
                 let text = String::from_utf8(utf16(&canary, little)).expect("ASCII and zeros");
                 let text = format!("{{\"content\":\"a{}b\"}}", inner(&text));
@@ -164,7 +164,7 @@ fn html_around_and_inside_a_value() {
     }
 }
 
-/// A number beside HTML keeps quotes as deep as its key's.
+/// The placeholder of a number gets quotes of the same depth as its key, also next to HTML.
 #[test]
 fn numbers_beside_html() {
     let text = format!("{{\"text\":\"{}\"}}", inner("{\"&amp;\":\"\",\"id\":1234567890}"));
@@ -179,7 +179,7 @@ fn placeholder(redactor: &Redactor, value: &str) -> String {
     String::from_utf8(redactor.search.key.placeholder(value.as_bytes())).expect("ASCII")
 }
 
-/// The gate of the seal sees base64 in lines that nobody redacted.
+/// The last check finds wrapped base64 that was not redacted.
 #[test]
 fn residue_in_lines() {
     let mut redactor = redactor();

@@ -1,8 +1,8 @@
-//! Passwords in loose text: on a command line, in `.netrc`, and words with a few digits.
+//! Passwords in unstructured text: in command lines, in `.netrc`, and as words with a few digits.
 
 use super::*;
 
-/// In each text the part between `«` and `»` goes, alone, in JSON, in JSON in JSON, and in events.
+/// The part between `«` and `»` is redacted: alone, in JSON, in nested JSON, and in events.
 fn check(marked: &str) {
     let text = marked.replace(['«', '»'], "");
     let nested = |text: &str| format!("{{\"result\": \"{}\"}}", inner(text));
@@ -21,7 +21,7 @@ fn check(marked: &str) {
         assert_valid("logins", body.as_bytes(), &out);
         assert_eq!(redactor.find_residues("f", &out), [], "{}", String::from_utf8_lossy(&out));
     }
-    // Cut in two: what is left of it must not read as the whole.
+    // Split in two, so that no expectation contains the whole.
     let mut redactor = redactor();
     let stream = event(&text[..cut]) + &event(&text[cut..]);
     let out = redactor.redact_text("f", stream.as_bytes()).bytes.into_owned();

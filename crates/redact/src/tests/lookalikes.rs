@@ -1,8 +1,8 @@
-//! Text that only looks like a secret to a careless rule: it must stay as it is, byte for byte.
+//! Text that only resembles a secret must stay unchanged.
 
 use super::*;
 
-/// Each stays alone, in JSON, in JSON in JSON, and in an event.
+/// Each text is tested alone, in JSON, in nested JSON, and in an event.
 fn texts() -> Vec<String> {
     let hex = |length, seed| random(HEX, length, seed);
     let base64 = |length, seed| random(&format!("{ALNUM}+/"), length, seed);
@@ -29,7 +29,7 @@ fn texts() -> Vec<String> {
         format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----", base64(64, 24)),
         format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----", base64(64, 25)),
         format!("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5{} me@host", base64(40, 26)),
-        format!("eyJ{}", base64(60, 27)), // JSON in base64, no token
+        format!("eyJ{}", base64(60, 27)), // JSON in base64, not a token
         format!("cursor=eyJ{}", random(ALNUM, 40, 28)),
     ];
     let plain = [
@@ -124,7 +124,7 @@ fn texts() -> Vec<String> {
         "{\"api_key\": \"offshoot-redacted-0123456789abcdef\", \"n\": 1}",
         "Authorization: Bearer offshoot-redacted-0123456789abcdef",
     ];
-    // What the documentation of AWS writes, put together here all the same.
+    // The example keys of AWS, also built at run time.
     for [id, key] in [
         [["AKIA", "IOSFODNN7", "EXAMPLE"], ["wJalrXUtnFEMI/K7MDENG/", "bPxRfiCY", "EXAMPLEKEY"]],
         [["AKIA", "I44QH8DHB", "EXAMPLE"], ["je7MtGbClwBF/2Zp9Utk/", "h3yCo8nvb", "EXAMPLEKEY"]],
@@ -167,7 +167,7 @@ fn look_alikes_stay() {
     assert!(failed.is_empty(), "{} are changed:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// Where the provider sealed it, even a perfect shape is an accident; a learned value is not.
+/// In a field that the provider sealed, a shape is a coincidence, but a learned value is not.
 #[test]
 fn sealed_fields_are_exempt_from_shapes_only() {
     let shaped = ["sk-", "ant-", "api03-", &random(ALNUM, 80, 1)].concat();
@@ -196,7 +196,7 @@ fn sealed_fields_are_exempt_from_shapes_only() {
     }
 }
 
-/// What a theme, a parser or a model calls its tokens stays in every other text.
+/// Names of tokens in a theme, a parser or a model stay in all other texts.
 #[test]
 fn names_of_tokens_are_not_learned() {
     for name in ["comment.block", "StringLiteral", "BertTokenizer", "keyword.control.flow", "identifier"] {

@@ -1,5 +1,6 @@
-//! Canaries: secrets made up here, planted wherever one may stand, and searched for afterwards in
-//! every form. No literal in these files is shaped like a real key; all are put together at run time.
+//! Canaries: generated secrets that are put into every place and searched for afterwards in every form.
+//!
+//! No literal in these files has the shape of a real key. All of them are built at run time.
 
 mod encodings;
 mod logins;
@@ -21,7 +22,7 @@ fn redactor() -> Redactor {
     Redactor::new(FingerprintKey::from_bytes([7; 32]))
 }
 
-/// Random text that is the same in every run.
+/// Returns random text that is the same in every run.
 fn random(alphabet: &str, length: usize, seed: u64) -> String {
     let letters: Vec<char> = alphabet.chars().collect();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -32,7 +33,7 @@ fn random(alphabet: &str, length: usize, seed: u64) -> String {
         letters[(state >> 33) as usize % letters.len()]
     };
     let mut text: String = (0..length).map(|_| next()).collect();
-    // Both a letter and a digit, whatever the dice say.
+    // Always at least one letter and one digit.
     if alphabet.contains('7') && alphabet.contains('d') && length > 4 {
         text.replace_range(2..4, "d7");
     }
@@ -43,7 +44,7 @@ const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 const HEX: &str = "0123456789abcdef";
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/// Every form in which a canary would be a leak.
+/// Returns every form in which a canary would be a leak.
 fn forms(canary: &str) -> Vec<(String, String)> {
     let mut forms = vec![("raw".to_owned(), canary.to_owned())];
     for shift in 0..3 {
@@ -74,13 +75,13 @@ fn percent(text: &str, lower: bool) -> String {
         .collect()
 }
 
-/// The inside of a JSON string.
+/// Returns the content of a JSON string.
 fn inner(text: &str) -> String {
     let quoted = wire::json::quote(text);
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Fails where any form of the canary is left in a text, or in what its events make together.
+/// Asserts that no form of the canary is in a text, or in the texts that its events form.
 #[track_caller]
 fn assert_gone(what: &str, out: &[u8], canary: &str) {
     let text = String::from_utf8_lossy(out).into_owned();
@@ -106,7 +107,7 @@ fn assert_gone(what: &str, out: &[u8], canary: &str) {
     }
 }
 
-/// A text without its line breaks, also those that are escaped.
+/// Removes line breaks, also escaped ones.
 fn unwrap(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -121,7 +122,7 @@ fn unwrap(text: &str) -> String {
     out + rest
 }
 
-/// Base64 in lines, so far behind other text that the first line ends inside `text`.
+/// Returns wrapped base64 with so much text before it that the first line ends inside `text`.
 fn wrapped(text: &str, url_safe: bool, ahead: usize, width: usize, end: &str) -> String {
     let padded = format!("{}{text} and more behind it", "-".repeat(ahead));
     let encoded = if url_safe { URL_SAFE_NO_PAD.encode(padded) } else { STANDARD_NO_PAD.encode(padded) };
@@ -130,7 +131,7 @@ fn wrapped(text: &str, url_safe: bool, ahead: usize, width: usize, end: &str) ->
     lines.join(end)
 }
 
-/// What HTML makes of a text.
+/// Escapes a text for HTML.
 fn html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -139,7 +140,7 @@ fn html(text: &str) -> String {
         .replace('\'', "&#39;")
 }
 
-/// The strings at each path, joined over events, lanes told apart by nothing but the path.
+/// Joins the strings at each path over all events.
 fn join(path: &str, value: &serde_json::Value, out: &mut std::collections::BTreeMap<String, String>) {
     match value {
         serde_json::Value::String(text) => out.entry(path.to_owned()).or_default().push_str(text),
@@ -153,7 +154,7 @@ fn join(path: &str, value: &serde_json::Value, out: &mut std::collections::BTree
     }
 }
 
-/// Fails where what was JSON, or a stream of it, no longer is.
+/// Asserts that valid JSON, or a stream of it, is still valid.
 #[track_caller]
 fn assert_valid(what: &str, before: &[u8], after: &[u8]) {
     let parses = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).is_ok();

@@ -1,8 +1,8 @@
-//! Source by encoding by place: no canary may be left anywhere.
+//! All combinations of source, encoding and place: no canary may remain.
 
 use super::*;
 
-/// Shapes: a rule's name and a canary of that shape, from its parts.
+/// Names of shapes, with a canary of each.
 fn shapes() -> Vec<(&'static str, String)> {
     let join = |parts: &[&str]| parts.concat();
     vec![
@@ -56,7 +56,7 @@ fn shapes() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Values that only a secret name gives away: plain, and with everything that gets escaped.
+/// Values that only a secret name identifies: simple ones, and ones with characters that need escapes.
 fn values() -> Vec<(&'static str, String)> {
     vec![
         ("letters", random(ALNUM, 32, 50)),
@@ -76,7 +76,7 @@ fn values() -> Vec<(&'static str, String)> {
 
 type Encode = fn(&str) -> String;
 
-/// How a learned value may come back.
+/// The encodings in which a learned value may appear.
 const ENCODINGS: &[(&str, Encode)] = &[
     ("raw", |text| text.to_owned()),
     ("base64", |text| STANDARD_NO_PAD.encode(text)),
@@ -103,7 +103,7 @@ const ENCODINGS: &[(&str, Encode)] = &[
     ("hex in upper case", |text| text.bytes().map(|byte| format!("{byte:02X}")).collect()),
 ];
 
-/// Something that takes a text and gives back what would be written.
+/// Puts a text into a place and returns the original and the redacted bytes.
 type Place = fn(&mut Redactor, &str) -> (Vec<u8>, Vec<u8>);
 
 fn body(redactor: &mut Redactor, content_type: &str, text: String) -> (Vec<u8>, Vec<u8>) {
@@ -112,7 +112,7 @@ fn body(redactor: &mut Redactor, content_type: &str, text: String) -> (Vec<u8>, 
     (text.into_bytes(), out)
 }
 
-/// The text in pieces of a few characters, each made an event.
+/// Splits a text into events of a few characters each.
 fn events(text: &str, event: impl Fn(&str) -> String) -> String {
     let characters: Vec<char> = text.chars().collect();
     let piece = |piece: &[char]| event(&inner(&piece.iter().collect::<String>()));
@@ -386,7 +386,7 @@ const PLACES: &[(&str, Place)] = &[
     }),
 ];
 
-/// Plants one text and asserts that nothing of the canary is left.
+/// Puts one text into a place and asserts that nothing of the canary remains.
 #[track_caller]
 fn plant(what: &str, redactor: &mut Redactor, place: Place, text: &str, canary: &str) {
     let (before, after) = place(redactor, text);
@@ -433,7 +433,7 @@ fn learned_values_everywhere_in_every_encoding() {
     assert!(placements >= 200, "{placements}");
 }
 
-/// How a value is seen under a secret name: what teaches it.
+/// Shows a value to the redactor under a secret name.
 type Teach = fn(&mut Redactor, &str);
 
 const SOURCES: &[(&str, Teach)] = &[

@@ -1,10 +1,10 @@
-//! What holds of any text.
+//! Properties of all texts.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Pieces that rules look for, so that random texts come near them.
+/// Fragments that rules look for, so that random texts are close to matches.
 fn fragment() -> impl Strategy<Value = String> {
     let literals = [
         "\"api_key\": \"",
@@ -109,14 +109,14 @@ proptest! {
     fn twice_is_once(text in text()) {
         let mut redactor = taught();
         let once = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
-        let once = redactor.redact_text("f", &once).bytes.into_owned(); // what was learned on the way
+        let once = redactor.redact_text("f", &once).bytes.into_owned(); // with the values learned from the same text
         let twice = redactor.redact_text("f", &once);
         prop_assert_eq!(String::from_utf8_lossy(&twice.bytes), String::from_utf8_lossy(&once));
     }
 
     #[test]
     fn json_stays_json(value in json(), pretty in any::<bool>()) {
-        let value = serde_json::json!([value]); // a bare number is a text too
+        let value = serde_json::json!([value]); // a number alone would be valid as any text
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.expect("serializes");
         let mut redactor = taught();
         let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();

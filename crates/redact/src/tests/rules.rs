@@ -1,11 +1,11 @@
-//! What each rule promises: which bytes go, which stay, and what is said about it.
+//! The result of each rule: redacted bytes, unchanged bytes, and the report.
 
 use expect_test::{Expect, expect};
 
 use super::*;
 use wire::Header;
 
-/// Placeholders become `‹…›` so that the texts read.
+/// Replaces placeholders by `‹›`, so that expectations are readable.
 fn check(text: &str, expected: Expect) {
     let mut redactor = redactor();
     let out = redactor.redact_text("file", text.as_bytes()).bytes.into_owned();
@@ -81,7 +81,7 @@ fn names_in_text() {
     check("GET /v1?api_key=short&x=1", expect!["GET /v1?api_key=‹›&x=1"]);
 }
 
-/// Whatever digits a random key happens to have: nearly none is taken for a name.
+/// Random keys are not taken for names, whatever digits they contain.
 #[test]
 fn keys_with_few_digits_or_none() {
     let letters = &ALNUM[..52];
@@ -89,7 +89,7 @@ fn keys_with_few_digits_or_none() {
     let mut left = Vec::new();
     for (length, seed) in [20, 24, 32].into_iter().flat_map(|length| (0..150).map(move |seed| (length, seed)))
     {
-        // Anywhere one run of digits, or none.
+        // A run of digits at any position, or none.
         let key = random(letters, length, seed + 500);
         let digits = random("0123456789", seed as usize % 4, seed);
         let at = 1 + seed as usize % (length - 4);
@@ -208,7 +208,7 @@ fn headers_keep_their_names() {
     assert_eq!(latin[0].value(), Some("café"));
 }
 
-/// Whatever form a secret is found in, its placeholder is the same.
+/// All forms of a secret have the same placeholder.
 #[test]
 fn one_secret_one_placeholder() {
     let secret = format!("{}/{}", random(ALNUM, 15, 1), random(ALNUM, 15, 2));
@@ -230,7 +230,7 @@ fn one_secret_one_placeholder() {
     }
 }
 
-/// The key in one delta, its value in the next ones; the first event carries the placeholder.
+/// A name in one delta and its value in the next ones. The first event of the value gets the placeholder.
 #[test]
 fn a_value_cut_off_from_its_name() {
     let event = |piece: &str| {
@@ -259,7 +259,7 @@ fn a_value_cut_off_from_its_name() {
     assert_gone("cut", &redactor.redact_text("f", b"later abcd1234efgh").bytes, "abcd1234efgh");
 }
 
-/// A value that seems to run on over the end of its event takes no event along.
+/// A value that seems to continue after its event removes no event.
 #[test]
 fn events_are_no_part_of_a_secret() {
     let stream = "event: a\ndata: say \"api_key\": \"abcd1234\n\nevent: b\ndata: efgh5678\" end\n\n";
@@ -305,7 +305,7 @@ fn compressed_bodies() {
         assert!(out.decoded, "{coding}");
         assert_eq!(short(&out.bytes), "{\"a\":\"‹›\"}", "{coding}");
     }
-    // Said to be compressed, and is not.
+    // The header announces a compressed body, but it is not compressed.
     let hints = BodyHints { content_type: None, content_encoding: Some("gzip") };
     assert_eq!(short(&redactor.redact_body("b", hints, b"plain abcd1234efgh").bytes), "plain ‹›");
     let hints = BodyHints { content_type: None, content_encoding: Some("x-unknown") };
@@ -392,7 +392,7 @@ fn generation_grows_with_what_is_new() {
     assert_eq!(redactor.generation(), 4);
 }
 
-/// The last look finds what nobody redacted, through every layer.
+/// The last check finds secrets in every layer.
 #[test]
 fn residue() {
     let mut redactor = redactor();
@@ -440,7 +440,7 @@ fn suspicion_is_only_for_random_text() {
     assert_eq!(redactor.find_suspicions(plain.as_bytes()), []);
 }
 
-/// The writer owns it and may live on any thread.
+/// The redactor is owned by the writer's thread.
 #[test]
 fn a_redactor_can_move_to_its_thread() {
     fn movable<T: Send>(_: T) {}

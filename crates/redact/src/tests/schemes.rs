@@ -1,8 +1,8 @@
-//! Credentials behind a scheme, and in the addresses that a text holds.
+//! Credentials with a scheme, and credentials in URLs.
 
 use super::*;
 
-/// What is left of a body that repeats the credential of a header.
+/// Returns a redacted body that repeats the credential of a header.
 fn repeated(value: &str, secret: &str) -> String {
     let mut redactor = redactor();
     redactor.redact_headers("request", &[("Authorization".to_owned(), value.as_bytes().to_vec())]);
@@ -101,7 +101,7 @@ fn signatures_in_addresses() {
     }
 }
 
-/// A variable or an option that is called a key holds one where its value looks like one.
+/// A variable or option that is called a key contains one if its value looks like one.
 #[test]
 fn keys_of_whatever() {
     let value = random(ALNUM, 24, 406);

@@ -1,4 +1,4 @@
-//! Secrets as tools, files and programs show them. Each row stands alone: a text, and what must not stay.
+//! Secrets as tools, files and programs show them. Each row is a text and the secret in it.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn json(value: serde_json::Value) -> String {
     value.to_string()
 }
 
-/// A private key's lines, put together by whoever shows them.
+/// Returns a private key in the layouts of different tools.
 fn keys() -> Vec<Row> {
     let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} RSA {}", "PRIVATE KEY-----"));
     let key = |name: &str, show: &dyn Fn(&str, [&str; 3], &str) -> String| {
@@ -136,7 +136,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Each alone, in JSON, and in JSON in JSON: nothing of it stays, and the last look agrees.
+/// Each text alone, in JSON, and in nested JSON: no secret remains, and the last check agrees.
 #[test]
 fn nothing_shown_stays() {
     let mut failed = Vec::new();
@@ -157,7 +157,7 @@ fn nothing_shown_stays() {
     assert!(failed.is_empty(), "{} stayed:\n{}", failed.len(), failed.join("\n"));
 }
 
-/// What stands around a key stays.
+/// The text around a key stays.
 #[test]
 fn only_the_key_goes() {
     for Row { name, text, .. } in keys() {
@@ -169,7 +169,7 @@ fn only_the_key_goes() {
     }
 }
 
-/// A number that is secret is one where it stands by itself, in the redaction and in the last look.
+/// A secret number is found only as a complete number, by the redaction and by the last check.
 #[test]
 fn numbers_are_secret_whole() {
     for (text, clean) in [
@@ -197,7 +197,7 @@ fn numbers_are_secret_whole() {
     }
 }
 
-/// `%41` in a secret is undone together with the URL encoding around it.
+/// The `%41` in a secret is decoded together with the encoding around it.
 #[test]
 fn a_secret_that_reads_as_encoded() {
     let secret = "pa%ss%41word9";
@@ -217,7 +217,7 @@ fn a_secret_that_reads_as_encoded() {
     }
 }
 
-/// A word that a site keeps in a cookie is no secret elsewhere; a session is.
+/// A common word in a cookie is not a secret elsewhere, but a session id is.
 #[test]
 fn cookies_teach_what_is_random() {
     let mut redactor = redactor();
@@ -234,7 +234,7 @@ fn cookies_teach_what_is_random() {
     );
 }
 
-/// Many names on one line, or in one part of a form, are gone through once.
+/// Lines with many names, and form parts with many names, are searched once.
 #[test]
 fn hostile_texts_take_no_longer_than_others() {
     for unit in [
@@ -259,7 +259,7 @@ fn hostile_texts_take_no_longer_than_others() {
             begun.elapsed()
         };
         let (short, long) = (time(50_000), time(400_000));
-        // Eight times as long; had each name gone through the rest of the text, sixty-four times.
+        // Eight times the length. If each name searched the rest of the text, it would take 64 times as long.
         let quick = long < 24 * short || long < std::time::Duration::from_secs(4);
         assert!(quick, "{unit:?} took {short:?}, and eight times as much took {long:?}");
     }

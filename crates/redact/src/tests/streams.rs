@@ -1,4 +1,4 @@
-//! Texts in pieces, as servers cut them: what each piece is a part of must be seen whatever stands around it.
+//! Texts in fragments, as servers send them.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn secret() -> String {
     random(ALNUM, 20, 300)
 }
 
-/// A learned secret, and one under its name, must be gone from a stream in which `stream` puts two pieces.
+/// Asserts that a learned secret, and one with a secret name, are redacted in a stream with two fragments.
 #[track_caller]
 fn check(what: &str, content_type: &str, stream: impl Fn(&str, &str) -> String) {
     let secret = secret();
@@ -123,7 +123,7 @@ fn records_behind_a_separator() {
     }
 }
 
-/// The words of a model are said twice, the second time letter by letter.
+/// Log probabilities repeat the tokens of a model, also as lists of bytes.
 #[test]
 fn log_probabilities_spell_nothing() {
     let secret = secret();

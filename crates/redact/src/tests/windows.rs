@@ -1,4 +1,4 @@
-//! A window sees what the whole would show.
+//! A window has the same result as the redaction of the whole text.
 
 use proptest::prelude::*;
 
@@ -77,7 +77,7 @@ fn a_long_stream_cut_anywhere() {
     }
 }
 
-/// A secret as long as the window holds back.
+/// A secret with the length that the window holds back.
 #[test]
 fn a_very_long_secret() {
     let secret = random(ALNUM, 60 << 10, 3);
