@@ -14,7 +14,7 @@ use crate::fence::fenced;
 use crate::kernel::Kernel;
 use crate::run::Run;
 use crate::tasks;
-use crate::tools::memory;
+use crate::tools;
 use crate::words;
 
 /// Where people write down what an agent is to know of a project.
@@ -154,7 +154,7 @@ fn connected(servers: &BTreeSet<&str>) -> Option<String> {
 }
 
 pub(crate) fn remembered(kept: &[Memory]) -> Option<String> {
-    let line = |kept: &Memory| format!("\n- {}", memory::summary_line(kept));
+    let line = |kept: &Memory| format!("\n- {}", tools::memory_line(kept));
     let listed: String = kept.iter().take(MEMORIES).map(line).collect();
     let more = match kept.len().saturating_sub(MEMORIES) {
         0 => String::new(),

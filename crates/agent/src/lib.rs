@@ -49,6 +49,8 @@ mod words;
 mod workspace;
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use cache_warmup::CacheWarmup;
@@ -74,4 +76,4 @@ pub use stop::{StopHandle, StopRequest, StopSignal};
 pub use tool::{BoxFuture, Digest, Policy, SeenFile, Tool, ToolContext, ToolOutput, Toolbox};
 pub use tree_limits::TreeLimits;
 pub use words::NO_FINAL_TEXT;
-pub use workspace::{PROTECTED_NAMES, ProtectedName, Workspace, WorkspaceError};
+pub use workspace::{Workspace, WorkspaceError};

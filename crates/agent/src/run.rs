@@ -323,17 +323,18 @@ impl Run {
     }
 
     /// The files, as far as its rules leave them.
-    fn workspace(&self) -> Workspace {
+    fn workspace(&self, rules: &[Arc<Rules>]) -> Workspace {
         let all = Workspace::clone(&self.kernel.workspace);
-        let above = narrow::rules_above(self);
-        self.rules.iter().chain(&above).fold(all, |all, rules| all.with_rules(Arc::clone(rules)))
+        rules.iter().fold(all, |all, rules| all.with_rules(Arc::clone(rules)))
     }
 
     /// Where a tool call takes place, and what the run knows by now.
     pub(crate) fn context(self: &Arc<Self>, call: &StoredToolCall) -> Result<ToolContext, RunError> {
         let seen = self.kernel.store.run(&self.id).seen_files()?;
+        let rules: Vec<Arc<Rules>> = self.rules.iter().cloned().chain(narrow::rules_above(self)).collect();
         Ok(ToolContext {
-            workspace: Arc::new(self.workspace()),
+            workspace: Arc::new(self.workspace(&rules)),
+            rules: std::iter::once(Arc::clone(&self.kernel.rules)).chain(rules).collect(),
             seen: Arc::new(seen.into_iter().map(|file| (file.path, file.sha256)).collect()),
             processes: Arc::clone(&self.tree.processes),
             run: Some(Arc::clone(self)),

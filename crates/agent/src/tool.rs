@@ -9,6 +9,7 @@ use std::time::Duration;
 use session::Block;
 use wire::dialect::ToolSpec;
 
+use crate::permission::Judgement;
 pub use store::{Digest, Policy, SeenFile};
 
 /// Something that takes time.
@@ -120,6 +121,8 @@ pub struct ToolContext {
     pub call: store::CallKey,
     /// What the model calls it.
     pub call_id: session::CallId,
+    /// Permission rules of the run. The strictest one counts.
+    pub rules: Vec<Arc<crate::Rules>>,
     /// What there are instructions for.
     pub skills: Arc<[crate::Skill]>,
     /// The run that calls; nobody's where a tool is tried by itself.
@@ -132,6 +135,12 @@ impl ToolContext {
     /// Now, as the journal counts.
     pub(crate) fn at(&self) -> store::Millis {
         store::Millis(self.now.timestamp().as_millisecond())
+    }
+
+    /// Judges a call by the permission rules. The strictest rule wins.
+    pub(crate) fn judge(&self, tool: &str, input: &serde_json::Value) -> Judgement {
+        let judged = self.rules.iter().map(|rules| rules.judge(tool, input, &self.workspace));
+        judged.fold(Judgement::Allow, Judgement::and)
     }
 
     /// A moment, as the user's clock shows it.

@@ -172,7 +172,7 @@ fn a_server_elsewhere_is_used_over_http() {
     assert!(sums.iter().any(|(_, status, _)| status == "failed"), "{sums:?}");
     let (status, text) = answer(&answers, "far_trigger-long-running-operation");
     assert_eq!(status, "failed", "it says that it only reads");
-    assert!(text.contains("gave no answer within 2 s"), "{text}");
+    assert!(text.contains("did not answer within 2 s"), "{text}");
 }
 
 #[test]
@@ -187,10 +187,10 @@ fn a_server_that_fails_is_named_and_the_run_goes_on() {
     let complaints: Vec<&str> = said.stderr.lines().filter(|line| line.starts_with("MCP server")).collect();
     assert_eq!(complaints.len(), 2, "{said:?}");
     assert!(
-        complaints[0].starts_with("MCP server `absent`: is not there: `no-such-program` cannot be started")
+        complaints[0].starts_with("MCP server `absent`: did not start: `no-such-program` cannot be started")
     );
     assert!(
-        complaints[1].contains("`broken`: is not there: it ended before it said hello")
+        complaints[1].contains("`broken`: did not start: it exited during initialization")
             && complaints[1].contains("no key")
     );
     assert!(!said.stderr.contains('\u{1b}'), "{said:?}");

@@ -292,7 +292,7 @@ fn attacks() -> Vec<(&'static str, Must)> {
         ("mount -o remount,rw .git && echo x > .git/config", Fail("")),
         ("unshare -Urm true", Fail("Operation not permitted")),
         ("rm .husky && mkdir .husky && echo x > .husky/pre-commit", Fail("`.husky.not-trusted`")),
-        ("echo 'touch OUT/x' > .envrc", Fail("is protected, and was not there before")),
+        ("echo 'touch OUT/x' > .envrc", Fail("is a protected place that was created or changed")),
         ("mkdir -p sub/.git .vscode && echo x > sub/.git/config", Fail("sub/.git.not-trusted")),
         (
             "mkdir sub/deep && echo x > sub/deep/.envrc; echo x > sub/.mcp.json",
@@ -535,7 +535,7 @@ fn a_command_that_insists_is_ended() {
     let world = World::new();
     let insist = "while :; do rm -rf .envrc; echo x > .envrc; : MARK; done";
     let results = world.calls(&[json!({"command": world.fill(insist), "timeout_s": 20})], &[]);
-    assert!(results[0].1.contains("again and again, and was ended"), "{results:?}");
+    assert!(results[0].1.contains("kept creating protected places and was ended"), "{results:?}");
     world.assert_untouched();
 }
 

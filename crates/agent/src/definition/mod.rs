@@ -22,7 +22,7 @@ pub use choose::{ChooseError, GENERAL, choose};
 pub use find::{DefinitionFile, DefinitionFolders, DefinitionKind, DefinitionState, Definitions};
 pub use front::DefinitionError;
 pub use keys::UnusedKey;
-pub(crate) use names::ours;
+pub(crate) use names::{ours, server_tool_name};
 pub use rule::ToolRule;
 pub use skill::Skill;
 pub use tools::ToolSelection;

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::mcp;
+/// Longest tool name that all providers accept.
+const MAX_TOOL_NAME: usize = 64;
 
 /// Their name, and ours.
 const NAMES: &[(&str, &str)] = &[
@@ -34,9 +35,22 @@ const NAMES: &[(&str, &str)] = &[
 pub(crate) fn ours(name: &str) -> Cow<'_, str> {
     if let Some(rest) = name.strip_prefix("mcp__") {
         let (server, tool) = rest.split_once("__").unwrap_or((rest, "*"));
-        return Cow::Owned(mcp::tool_pattern(server, tool));
+        return Cow::Owned(server_tool_pattern(server, tool));
     }
     Cow::Borrowed(NAMES.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, ours)| ours))
+}
+
+/// Combines the server's name and the tool's name, in characters that all providers accept.
+pub(crate) fn server_tool_name(server: &str, own_name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
+    format!("{server}_{own_name}").chars().map(plain).take(MAX_TOOL_NAME).collect()
+}
+
+/// Like [`server_tool_name`], for a name in which `*` matches any characters.
+fn server_tool_pattern(server: &str, own_name: &str) -> String {
+    let named = server_tool_name(server, own_name);
+    let asked = server.chars().chain(['_']).chain(own_name.chars());
+    named.chars().zip(asked).map(|(plain, asked)| if asked == '*' { '*' } else { plain }).collect()
 }
 
 #[cfg(test)]

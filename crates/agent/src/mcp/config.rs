@@ -89,7 +89,8 @@ pub(crate) fn read_servers(tables: ServerTables) -> Result<Vec<ServerConfig>, Co
         let (at, name) = (name.span().start, name.into_inner());
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if name.is_empty() || name.len() > 32 || !name.bytes().all(is_word) {
-            let why = format!("`{name}` cannot name an MCP server: at most 32 letters, digits, `-` and `_`");
+            let why =
+                format!("`{name}` is not a valid server name: use at most 32 letters, digits, `-` and `_`");
             return Err((at, why));
         }
         let is_on = table.enabled.unwrap_or(true);
@@ -106,7 +107,7 @@ pub(crate) fn ambiguous_names(servers: &[ServerConfig]) -> Option<String> {
     let mut inside = pairs
         .filter(|(one, other)| other.strip_prefix(one.as_str()).is_some_and(|rest| rest.starts_with('_')));
     inside.next().map(|(one, other)| {
-        format!("the tools of MCP server `{other}` would fall under the rules for `{one}`; let its name not begin with `{one}_`")
+        format!("rules for MCP server `{one}` would also match the tools of `{other}`; choose a name that does not begin with `{one}_`")
     })
 }
 
@@ -114,13 +115,13 @@ impl ServerTable {
     fn server(self, name: String, at: usize) -> Result<ServerConfig, ConfigMistake> {
         let timeout = match self.timeout_s {
             Some(seconds) if !(1..=MAX_TIMEOUT_S).contains(seconds.get_ref()) => {
-                return Err((seconds.span().start, format!("`timeout_s` is from 1 to {MAX_TIMEOUT_S}")));
+                return Err((seconds.span().start, format!("`timeout_s` must be from 1 to {MAX_TIMEOUT_S}")));
             }
             seconds => Duration::from_secs(seconds.map_or(DEFAULT_TIMEOUT_S, Spanned::into_inner)),
         };
         let start = match self.start_timeout_s {
             Some(seconds) if !(1..=MAX_START_TIMEOUT_S).contains(seconds.get_ref()) => {
-                let why = format!("`start_timeout_s` is from 1 to {MAX_START_TIMEOUT_S}");
+                let why = format!("`start_timeout_s` must be from 1 to {MAX_START_TIMEOUT_S}");
                 return Err((seconds.span().start, why));
             }
             seconds => seconds.map(|seconds| Duration::from_secs(seconds.into_inner())),
@@ -128,7 +129,7 @@ impl ServerTable {
         let address = match (self.command, self.url) {
             (Some(command), None) => {
                 if let Some(headers) = self.headers {
-                    return Err((headers.span().start, "`headers` belong to a `url`".to_owned()));
+                    return Err((headers.span().start, "`headers` need a `url`".to_owned()));
                 }
                 let (at, command) = (command.span().start, command.into_inner());
                 if command.first().is_none_or(String::is_empty) {
@@ -142,15 +143,15 @@ impl ServerTable {
             }
             (None, Some(url)) => {
                 if let Some(env) = self.env {
-                    return Err((env.span().start, "`env` belongs to a `command`".to_owned()));
+                    return Err((env.span().start, "`env` needs a `command`".to_owned()));
                 }
                 if let Some(cwd) = self.cwd {
-                    return Err((cwd.span().start, "`cwd` belongs to a `command`".to_owned()));
+                    return Err((cwd.span().start, "`cwd` needs a `command`".to_owned()));
                 }
                 ServerAddress::Url { url: parse_url(&url)?, headers: parse_headers(self.headers)? }
             }
             (Some(_), Some(url)) => {
-                return Err((url.span().start, "`url` beside `command`: only one can be meant".to_owned()));
+                return Err((url.span().start, "use either `url` or `command`, not both".to_owned()));
             }
             (None, None) => return Err((at, format!("MCP server `{name}` needs a `command` or a `url`"))),
         };
@@ -164,7 +165,7 @@ fn parse_url(url: &Spanned<String>) -> Result<Uri, ConfigMistake> {
         matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some() && !has_user
     });
     parsed.ok_or_else(|| {
-        (url.span().start, "`url` is an address with http or https, and no user in it".to_owned())
+        (url.span().start, "`url` must be an http or https address without a user name".to_owned())
     })
 }
 
@@ -174,10 +175,10 @@ fn parse_headers(table: Option<Spanned<BTreeMap<String, String>>>) -> Result<Hea
     let at = table.span().start;
     for (name, value) in table.into_inner() {
         let header =
-            HeaderName::try_from(&name).map_err(|_| (at, format!("`{name}` cannot name a header")))?;
+            HeaderName::try_from(&name).map_err(|_| (at, format!("`{name}` is not a valid header name")))?;
         // The message leaves out the value, which may be a key.
         let mut value = HeaderValue::try_from(value)
-            .map_err(|_| (at, format!("no header can carry the value of `{name}`")))?;
+            .map_err(|_| (at, format!("the value of header `{name}` is not valid")))?;
         value.set_sensitive(true);
         headers.insert(header, value);
     }

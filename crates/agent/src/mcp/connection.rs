@@ -106,7 +106,7 @@ impl Connection {
                 _ => Value::Null,
             };
             let Some(listed) = page["tools"].as_array_mut() else {
-                return Err("its list of tools cannot be read".to_owned());
+                return Err("its tool list is unreadable".to_owned());
             };
             tools.append(listed);
             match page["nextCursor"].as_str() {
@@ -129,7 +129,7 @@ impl Connection {
         self.is_late.store(false, Ordering::Relaxed);
         match answer {
             Ok(CallToolResponse::Complete(result)) => Ok(result),
-            Ok(_) => Err(refused("it wants to ask something before it answers, and nobody is there")),
+            Ok(_) => Err(refused("it asks a question before it answers, which is not supported")),
             Err(ServiceError::McpError(error)) => {
                 let why = error.message.to_string();
                 Err(if message::is_unreadable(&error) {
@@ -139,7 +139,7 @@ impl Connection {
                 })
             }
             Err(ServiceError::UnexpectedResponse) => {
-                Err(ConnectionError::Unreadable("its answer is no tool's result".to_owned()))
+                Err(ConnectionError::Unreadable("its answer is not a tool result".to_owned()))
             }
             // Over HTTP, a failed answer does not affect the next request.
             Err(ServiceError::TransportSend(error)) if self.child.is_none() && !self.is_closed() => {
@@ -183,7 +183,7 @@ impl Connection {
             (ServiceError::TransportClosed | ServiceError::TransportSend(_), Some(child)) => {
                 let mut child = child.lock().await;
                 let how = match child.wait_briefly().await {
-                    Some(status) => format!("it ended, {status}"),
+                    Some(status) => format!("it exited ({status})"),
                     None => "it closed its output".to_owned(),
                 };
                 with_last_line(how, &child)
@@ -210,7 +210,7 @@ fn refused(why: &str) -> ConnectionError {
 fn unknown_version(version: &str) -> String {
     let version: String = version.chars().filter(|c| !c.is_control()).take(40).collect();
     let known: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
-    format!("it speaks version `{version}` of MCP; known are {}", known.join(", "))
+    format!("it uses MCP version `{version}`; supported are {}", known.join(", "))
 }
 
 /// Explains why a started server was not initialised. Its exit status and last output say more than the closed
@@ -229,7 +229,7 @@ async fn start_failure(
     );
     match child.wait_briefly().await {
         Some(status) if is_silent => {
-            with_last_line(format!("it ended before it said hello, {status}"), child)
+            with_last_line(format!("it exited during initialization ({status})"), child)
         }
         _ => handshake_failure(error),
     }
@@ -245,7 +245,7 @@ fn with_last_line(what: String, child: &ServerProcess) -> String {
 fn handshake_failure(error: ClientInitializeError) -> String {
     match error {
         ClientInitializeError::ConnectionClosed(_) => {
-            "it closed the connection before it said hello".to_owned()
+            "it closed the connection during initialization".to_owned()
         }
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         ClientInitializeError::JsonRpcError(error) => error.message.into_owned(),
@@ -254,8 +254,8 @@ fn handshake_failure(error: ClientInitializeError) -> String {
         ),
         // The remaining errors quote what the server sent.
         error => {
-            tracing::debug!(%error, "the hello of an MCP server");
-            "its answer to our hello cannot be read".to_owned()
+            tracing::debug!(%error, "invalid `initialize` answer of an MCP server");
+            "its answer to `initialize` is unreadable".to_owned()
         }
     }
 }

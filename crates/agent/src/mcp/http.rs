@@ -35,15 +35,15 @@ pub(super) enum HttpError {
     Unreachable(String),
     #[error("it answered {0}{1}")]
     Refused(StatusCode, String),
-    #[error("it answered {0}, and nothing else")]
+    #[error("it answered {0} without a content type")]
     Empty(StatusCode),
-    #[error("its answer is {0:?}, and neither JSON nor a stream of events")]
+    #[error("its answer has content type {0:?}, not JSON or an event stream")]
     ContentType(String),
-    #[error("its answer broke off: {0}")]
+    #[error("its answer was interrupted: {0}")]
     Interrupted(String),
     #[error("its answer has more than {MAX_OUTPUT} bytes")]
     TooLong,
-    #[error("its answer is no message: {0}")]
+    #[error("its answer is not a valid message: {0}")]
     NotMessage(#[from] serde_json::Error),
 }
 
@@ -180,7 +180,7 @@ impl HttpSender {
     async fn read_stream(self, response: Response<Incoming>, asked: RequestId) {
         let why = match self.read_until_answer(response, &asked).await {
             Ok(true) => return,
-            Ok(false) => "its answer ended before it was there".to_owned(),
+            Ok(false) => "the stream ended without an answer".to_owned(),
             Err(error) => error.to_string(),
         };
         self.forward(message::unreadable_answer(asked, why)).await;

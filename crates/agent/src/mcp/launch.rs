@@ -65,13 +65,13 @@ impl ServerPaths {
             None => self.own_folder(server)?,
         };
         if !folder.is_dir() {
-            return Err(format!("its `cwd` is no folder: `{}`", folder.display()));
+            return Err(format!("its `cwd` is not a folder: `{}`", folder.display()));
         }
         let is_inside = folder.canonicalize().is_ok_and(|folder| folder.starts_with(&workspace));
         if is_inside && PACKAGE_RUNNERS.contains(&program_name(program)) {
             return Err(format!(
-                "it would be started in `{}`, where agents can write, and `{}` runs what it finds there and in the folders \
-                 above: give it a `cwd` outside of the workspace",
+                "it would start in `{}`, which agents can write, and `{}` runs code that it finds there and in the folders \
+                 above: set a `cwd` outside the workspace",
                 folder.display(),
                 program_name(program)
             ));
@@ -176,9 +176,7 @@ impl CommandWords<'_> {
         if !is_file && is_code {
             // A package may have the same name as an existing folder.
             return if says_path {
-                Err(format!(
-                    "`{word}` is a folder of the workspace, and agents can write to what would be run there"
-                ))
+                Err(format!("`{word}` is a folder of the workspace, and agents can change the code in it"))
             } else {
                 Ok(unchanged)
             };
@@ -214,7 +212,7 @@ fn check_accepted(
     }
     let shown = place.key.strip_prefix(workspace).unwrap_or(&place.key).display();
     Err(format!(
-        "`{word}` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: \
+        "`{word}` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: \
          offshoot agents accept {shown}"
     ))
 }

@@ -96,7 +96,10 @@ impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
         let message = message::read(line).or_else(|error| {
             tracing::debug!(%error, "a line of an MCP server is no message");
             let answered = message::answered_request(line, &pending).ok_or(())?;
-            Ok::<_, ()>(message::unreadable_answer(answered, format!("its answer is no message: {error}")))
+            Ok::<_, ()>(message::unreadable_answer(
+                answered,
+                format!("its answer is not a valid message: {error}"),
+            ))
         });
         let message = message.ok()?;
         let answered = match &message {

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::Policy;
+use crate::definition::server_tool_name;
 
-/// Longest name that all providers accept.
+/// Longest property name that all providers accept.
 const MAX_NAME: usize = 64;
 /// Maximum length of a description.
 const MAX_DESCRIPTION: usize = 4_000;
@@ -51,8 +52,9 @@ pub(super) fn offered_tools(
             Err(why) => left_out.push(format!("the tool `{}` is left out: {why}", shorten(own_name))),
         }
     }
-    left_out
-        .extend(missing.into_iter().map(|name| format!("there is no tool `{name}`, which `tools` asks for")));
+    left_out.extend(
+        missing.into_iter().map(|name| format!("`tools` names `{name}`, which the server does not have")),
+    );
     tools.sort_by(|a, b| (&a.name, &a.own_name).cmp(&(&b.name, &b.own_name)));
     let mut names = BTreeSet::new();
     let (mut kept, mut size) = (Vec::new(), 0);
@@ -61,12 +63,12 @@ pub(super) fn offered_tools(
         size += tool.name.len() + tool.description.len() + tool.schema.len();
         if !names.insert(tool.name.clone()) {
             left_out.push(format!(
-                "the tool `{own_name}` is left out: another one is called `{}` too",
+                "the tool `{own_name}` is left out: another one is also called `{}`",
                 tool.name
             ));
         } else if kept.len() == MAX_TOOLS || size > MAX_LIST {
             left_out.push(format!(
-                "from `{own_name}` on its tools are left out: at most {MAX_TOOLS} are taken, and {MAX_LIST} bytes"
+                "the tools from `{own_name}` on are left out: at most {MAX_TOOLS} tools and {MAX_LIST} bytes are allowed"
             ));
             break;
         } else {
@@ -82,25 +84,12 @@ fn read_tool(server: &str, own_name: &str, tool: &Value) -> Result<OfferedTool, 
     }
     let description = tool["description"].as_str().or(tool["title"].as_str()).unwrap_or_default();
     Ok(OfferedTool {
-        name: tool_name(server, own_name),
+        name: server_tool_name(server, own_name),
         own_name: own_name.to_owned(),
         description: clean_description(description),
         schema: checked_schema(&tool["inputSchema"])?,
         policy: policy(&tool["annotations"]),
     })
-}
-
-/// Combines the server's name and the tool's name, in characters that all providers accept.
-fn tool_name(server: &str, own_name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };
-    format!("{server}_{own_name}").chars().map(plain).take(MAX_NAME).collect()
-}
-
-/// Like [`tool_name`], for a name in which `*` matches any characters.
-pub(crate) fn tool_pattern(server: &str, own_name: &str) -> String {
-    let named = tool_name(server, own_name);
-    let asked = server.chars().chain(['_']).chain(own_name.chars());
-    named.chars().zip(asked).map(|(plain, asked)| if asked == '*' { '*' } else { plain }).collect()
 }
 
 fn clean_description(text: &str) -> String {
@@ -112,39 +101,41 @@ fn clean_description(text: &str) -> String {
 /// Returns the schema as compact JSON. A provider refuses a whole request because of one invalid schema, so
 /// known cases are refused here.
 fn checked_schema(schema: &Value) -> Result<String, String> {
-    let Some(fields) = schema.as_object() else { return Err("its schema is no JSON object".to_owned()) };
+    let Some(fields) = schema.as_object() else { return Err("its schema is not a JSON object".to_owned()) };
     if fields.get("type").and_then(Value::as_str) != Some("object") {
-        return Err("its schema is not one of an object".to_owned());
+        return Err("its schema must have the type `object`".to_owned());
     }
     if let Some(key) = ["oneOf", "anyOf", "allOf"].into_iter().find(|key| fields.contains_key(*key)) {
-        return Err(format!("its schema has `{key}` at the top"));
+        return Err(format!("its schema has `{key}` at the top level"));
     }
     let properties = match fields.get("properties") {
         None => None,
-        Some(properties) => Some(properties.as_object().ok_or("its schema's `properties` are no object")?),
+        Some(properties) => {
+            Some(properties.as_object().ok_or("`properties` in its schema is not an object")?)
+        }
     };
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     for name in properties.into_iter().flat_map(|properties| properties.keys()) {
         if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
-            return Err(format!("no provider takes a property called `{}`", shorten(name)));
+            return Err(format!("providers do not accept the property name `{}`", shorten(name)));
         }
     }
     let is_list_of_names =
         |required: &Value| required.as_array().is_some_and(|names| names.iter().all(Value::is_string));
     if !fields.get("required").is_none_or(is_list_of_names) {
-        return Err("its schema's `required` is no list of names".to_owned());
+        return Err("`required` in its schema is not a list of names".to_owned());
     }
     if !is_within(schema, MAX_SCHEMA_DEPTH) {
-        return Err(format!("its schema goes deeper than {MAX_SCHEMA_DEPTH}"));
+        return Err(format!("its schema is nested deeper than {MAX_SCHEMA_DEPTH} levels"));
     }
     // Providers read this dialect, whatever the schema declares.
     if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
         let (place, why) = (error.instance_path().to_string(), error.to_string());
-        return Err(format!("its schema is no JSON schema at `{}`: {}", shorten(&place), shorten(&why)));
+        return Err(format!("its schema is invalid at `{}`: {}", shorten(&place), shorten(&why)));
     }
     let text = schema.to_string();
     if text.len() > MAX_SCHEMA {
-        return Err(format!("its schema has {} bytes; at most {MAX_SCHEMA} are taken", text.len()));
+        return Err(format!("its schema has {} bytes; at most {MAX_SCHEMA} are allowed", text.len()));
     }
     Ok(text)
 }
@@ -212,13 +203,13 @@ mod tests {
             s_odd_n_me__ <- "odd näme/✓" Unsafe "Odd" {"type":"object"}
             s_put <- "put" Idempotent "" {"type":"object"}
             s_z <- "z" Unsafe "" {"type":"object"}
-            - the tool `longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong` is left out: another one is called `s_longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglo` too
-            - the tool `odd_n_me__` is left out: another one is called `s_odd_n_me__` too
+            - the tool `longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglonglong` is left out: another one is also called `s_longlonglonglonglonglonglonglonglonglonglonglonglonglonglonglo`
+            - the tool `odd_n_me__` is left out: another one is also called `s_odd_n_me__`
         "#]].assert_eq(&show(&listed, None));
         let wanted = ["look".to_owned(), "gone".to_owned()];
         expect![[r#"
             s_look <- "look" Pure "" {"type":"object"}
-            - there is no tool `gone`, which `tools` asks for
+            - `tools` names `gone`, which the server does not have
         "#]]
         .assert_eq(&show(&listed, Some(&wanted)));
     }
@@ -233,7 +224,7 @@ mod tests {
         for (schema, kept) in [(&plain, 256), (&long, 4)] {
             let (tools, left_out) = offered_tools("s", &list(schema), None);
             assert_eq!((tools.len(), left_out.len()), (kept, 1));
-            assert!(left_out[0].starts_with(&format!("from `t{kept:03}` on")), "{left_out:?}");
+            assert!(left_out[0].starts_with(&format!("the tools from `t{kept:03}` on")), "{left_out:?}");
         }
     }
 
@@ -277,28 +268,28 @@ mod tests {
         listed.push(json!({"name": "good", "inputSchema": {"type": "object"}}));
         expect![[r#"
             s_good <- "good" Unsafe "" {"type":"object"}
-            - the tool `t0` is left out: its schema is no JSON object
-            - the tool `t1` is left out: its schema is no JSON object
-            - the tool `t2` is left out: its schema is no JSON object
-            - the tool `t3` is left out: its schema is not one of an object
-            - the tool `t4` is left out: its schema is not one of an object
-            - the tool `t5` is left out: its schema is not one of an object
-            - the tool `t6` is left out: its schema's `properties` are no object
-            - the tool `t7` is left out: no provider takes a property called `a b`
-            - the tool `t8` is left out: no provider takes a property called ``
-            - the tool `t9` is left out: its schema's `required` is no list of names
-            - the tool `t10` is left out: its schema's `required` is no list of names
-            - the tool `t11` is left out: its schema has `anyOf` at the top
-            - the tool `t12` is left out: its schema goes deeper than 32
-            - the tool `t13` is left out: its schema has 70034 bytes; at most 65536 are taken
-            - the tool `t14` is left out: its schema is no JSON schema at `/properties/q`: 7 is not of types "boolean", "object"
-            - the tool `t15` is left out: its schema is no JSON schema at `/properties/q/type`: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
-            - the tool `t16` is left out: its schema is no JSON schema at `/additionalProperties`: "no" is not of types "boolean", "object"
-            - the tool `t17` is left out: its schema is no JSON schema at `/properties/q/items/enum`: 7 is not of type "array"
-            - the tool `t18` is left out: its schema is no JSON schema at `/properties/q/minLength`: -1 is less than the minimum of 0
-            - the tool `t19` is left out: its schema is no JSON schema at `/$defs/a/required`: "b" is not of type "array"
-            - the tool `t20` is left out: its schema is no JSON schema at `/properties/q/exclusiveMinimum`: true is not of type "number"
-            - the tool `t21` is left out: its schema is no JSON schema at `/properties/q/type`: 7 is not valid under any of the schemas listed in the 'anyOf' keyword
+            - the tool `t0` is left out: its schema is not a JSON object
+            - the tool `t1` is left out: its schema is not a JSON object
+            - the tool `t2` is left out: its schema is not a JSON object
+            - the tool `t3` is left out: its schema must have the type `object`
+            - the tool `t4` is left out: its schema must have the type `object`
+            - the tool `t5` is left out: its schema must have the type `object`
+            - the tool `t6` is left out: `properties` in its schema is not an object
+            - the tool `t7` is left out: providers do not accept the property name `a b`
+            - the tool `t8` is left out: providers do not accept the property name ``
+            - the tool `t9` is left out: `required` in its schema is not a list of names
+            - the tool `t10` is left out: `required` in its schema is not a list of names
+            - the tool `t11` is left out: its schema has `anyOf` at the top level
+            - the tool `t12` is left out: its schema is nested deeper than 32 levels
+            - the tool `t13` is left out: its schema has 70034 bytes; at most 65536 are allowed
+            - the tool `t14` is left out: its schema is invalid at `/properties/q`: 7 is not of types "boolean", "object"
+            - the tool `t15` is left out: its schema is invalid at `/properties/q/type`: "nonsense" is not valid under any of the schemas listed in the 'anyOf' keyword
+            - the tool `t16` is left out: its schema is invalid at `/additionalProperties`: "no" is not of types "boolean", "object"
+            - the tool `t17` is left out: its schema is invalid at `/properties/q/items/enum`: 7 is not of type "array"
+            - the tool `t18` is left out: its schema is invalid at `/properties/q/minLength`: -1 is less than the minimum of 0
+            - the tool `t19` is left out: its schema is invalid at `/$defs/a/required`: "b" is not of type "array"
+            - the tool `t20` is left out: its schema is invalid at `/properties/q/exclusiveMinimum`: true is not of type "number"
+            - the tool `t21` is left out: its schema is invalid at `/properties/q/type`: 7 is not valid under any of the schemas listed in the 'anyOf' keyword
             - the tool `` is left out: it has no name
             - the tool `` is left out: it has no name
             - the tool `` is left out: it has no name

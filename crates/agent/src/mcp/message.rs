@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 /// Replacement for content that models cannot be shown.
-pub(super) const UNKNOWN: &str = "[something of an unknown kind]";
+pub(super) const UNKNOWN: &str = "[content of an unknown type]";
 
 /// Internal error code for an unreadable answer. A server gains nothing by sending it.
 const UNREADABLE: ErrorCode = ErrorCode(-32_099);

@@ -33,12 +33,10 @@ impl OutputMeter {
     /// Returns why the output was cut off, if it was.
     pub(super) fn cut_off_reason(&self) -> Option<String> {
         if self.is_deep.load(Ordering::Relaxed) {
-            return Some(format!(
-                "its answer cannot be read: it goes deeper than {MAX_DEPTH} lists and objects in each other"
-            ));
+            return Some(format!("its answer is nested deeper than {MAX_DEPTH} levels"));
         }
         let is_spent = self.left.load(Ordering::Relaxed) == 0;
-        is_spent.then(|| format!("it sent more than {MAX_OUTPUT} bytes without an end and was cut off"))
+        is_spent.then(|| format!("it sent more than {MAX_OUTPUT} bytes in one answer and was cut off"))
     }
 
     /// Counts output, and returns true if the limit is reached.

@@ -25,7 +25,6 @@ use crate::provider::ConnectionPool;
 pub use config::ServerConfig;
 pub(crate) use config::{ServerTables, ambiguous_names, read_servers};
 pub use launch::ServerPaths;
-pub(crate) use listing::tool_pattern;
 pub(crate) use process::end_leftover_servers;
 use server::Server;
 use tool::McpTool;
@@ -75,8 +74,8 @@ impl ToolServers {
         for (config, mut start) in starting {
             match start.join_next().await {
                 Some(Ok(Ok((server, listed)))) => servers.add(server, &listed),
-                Some(Ok(Err(why))) => servers.warn(config, &format!("is not there: {why}")),
-                _ => servers.warn(config, "broke while it was started; that is a bug"),
+                Some(Ok(Err(why))) => servers.warn(config, &format!("did not start: {why}")),
+                _ => servers.warn(config, "crashed while it started; this is a bug"),
             }
         }
         servers
@@ -104,8 +103,11 @@ impl ToolServers {
         tools.sort_by(|a, b| a.offered.name.cmp(&b.offered.name));
         for tool in tools {
             if given.iter().any(|taken| taken.name() == tool.name()) {
-                let why =
-                    format!("the tool `{}` is left out: there is a `{}`", tool.offered.own_name, tool.name());
+                let why = format!(
+                    "the tool `{}` is left out: another tool is called `{}`",
+                    tool.offered.own_name,
+                    tool.name()
+                );
                 self.warn(&tool.server.config.clone(), &why);
             } else {
                 given.push(Box::new(tool));

@@ -53,7 +53,7 @@ impl Server {
         let name = &self.config.name;
         let connection = self.connection().await.map_err(|why| {
             CallError::NotDone(format!(
-                "the server `{name}` is gone, and could not be started again: {why}; do without its tools"
+                "the server `{name}` has ended and could not be restarted: {why}; continue without its tools"
             ))
         })?;
         match tokio::time::timeout(self.config.timeout, connection.call(tool, arguments)).await {
@@ -62,22 +62,22 @@ impl Server {
                 Err(CallError::NotDone(format!("the server `{name}` refused the call: {why}")))
             }
             Ok(Err(ConnectionError::Unreadable(why))) => Err(CallError::Unknown(format!(
-                "the server `{name}` took the call and gave no answer that can be read: {why}. The call may have had its \
-                 effect, or not: look before you call again"
+                "the server `{name}` accepted the call, but its answer is unreadable: {why}. The call may or may not \
+                 have had an effect: check before you call again"
             ))),
             Ok(Err(ConnectionError::Disconnected(why))) => {
                 tracing::warn!(server = name, why, "an MCP server was lost");
                 Err(CallError::Unknown(format!(
-                    "the server `{name}` was lost while it worked: {why}. The call may have had its effect, or not: \
-                     look before you call again; the server will be started anew then"
+                    "the connection to the server `{name}` was lost during the call: {why}. The call may or may not have had \
+                     an effect: check before you call again; the server will be restarted then"
                 )))
             }
             Err(_) => {
                 connection.mark_late();
                 let seconds = self.config.timeout.as_secs();
                 Err(CallError::Unknown(format!(
-                    "the server `{name}` gave no answer within {seconds} s, and was told that nobody waits any more. \
-                     The call may have had its effect, or not: look before you call again"
+                    "the server `{name}` did not answer within {seconds} s, and the call was cancelled. \
+                     The call may or may not have had an effect: check before you call again"
                 )))
             }
         }
@@ -113,7 +113,7 @@ async fn within<T>(
 ) -> Result<T, String> {
     let late = || {
         let seconds = start_timeout.as_secs();
-        Err(format!("it was not ready within {seconds} s; `start_timeout_s` lets it take longer"))
+        Err(format!("it was not ready within {seconds} s; a larger `start_timeout_s` gives it more time"))
     };
     tokio::time::timeout(start_timeout, work).await.unwrap_or_else(|_| late())
 }

@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 
 use super::{MAX_OUTPUT, ServerConfig, ServerPaths, ToolServers};
 use crate::RunDefaults;
+use crate::testing::{TestWorkspace, format_output};
 use crate::tool::Toolbox;
-use crate::tools::testing::{TestWorkspace, answer};
 
 /// Script of a well-behaved server. `call` handles tool calls, and `$id` is the request to answer.
 const GOOD: &str = r#"
@@ -114,7 +114,7 @@ impl World {
             (true, false) => "error: ",
             _ => "",
         };
-        format!("{tool}: {is_error}{}\n", answer(&output))
+        format!("{tool}: {is_error}{}\n", format_output(&output))
     }
 
     /// Lists the processes of servers that are still alive, with their children.
@@ -190,23 +190,23 @@ fn no_server_is_started_from_what_an_agent_wrote() {
     }
     expect![[r#"
         ["npx", "-y", "@modelcontextprotocol/server-filesystem", "WORK"] in "DATA/mcp/s"
-        no: `./@modelcontextprotocol/server-filesystem` is a folder of the workspace, and agents can write to what would be run there
+        no: `./@modelcontextprotocol/server-filesystem` is a folder of the workspace, and agents can change the code in it
         ["npx", "-y", "server", "WORK/docs", "WORK/./new", "WORK/../beside", "--root=WORK", "--to=WORK/docs", "stdio"] in "DATA/mcp/s"
-        no: it would be started in `WORK/.`, where agents can write, and `npx` runs what it finds there and in the folders above: give it a `cwd` outside of the workspace
-        no: it would be started in `WORK/docs`, where agents can write, and `uvx` runs what it finds there and in the folders above: give it a `cwd` outside of the workspace
+        no: it would start in `WORK/.`, which agents can write, and `npx` runs code that it finds there and in the folders above: set a `cwd` outside the workspace
+        no: it would start in `WORK/docs`, which agents can write, and `uvx` runs code that it finds there and in the folders above: set a `cwd` outside the workspace
         ["node", "server"] in "DATA/mcp/s"
-        no: `./server` is a folder of the workspace, and agents can write to what would be run there
-        no: `./server` is a folder of the workspace, and agents can write to what would be run there
-        no: `srv.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
-        no: `docs/../srv.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
-        no: `link.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept link.py
-        no: `DATA/mine` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
-        no: `srv.py` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept srv.py
-        no: `./tool` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept tool
-        no: `npx` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept node_modules/.bin/npx
-        no: `--config=data.json` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: offshoot agents accept data.json
+        no: `./server` is a folder of the workspace, and agents can change the code in it
+        no: `./server` is a folder of the workspace, and agents can change the code in it
+        no: `srv.py` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept srv.py
+        no: `docs/../srv.py` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept srv.py
+        no: `link.py` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept link.py
+        no: `DATA/mine` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept srv.py
+        no: `srv.py` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept srv.py
+        no: `./tool` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept tool
+        no: `npx` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept node_modules/.bin/npx
+        no: `--config=data.json` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: offshoot agents accept data.json
         ["sh", "-c", "true"] in "WORK/docs"
-        no: its `cwd` is no folder: `WORK/nowhere`
+        no: its `cwd` is not a folder: `WORK/nowhere`
     "#]].assert_eq(&seen);
     let files =
         world.paths().files_to_accept(&configs("[mcp.s]\ncommand = [\"python3\", \"srv.py\", \".\"]"));
@@ -221,9 +221,9 @@ async fn a_server_of_the_workspace_runs_as_it_was_accepted() {
     std::fs::write(&script, GOOD).expect("a script");
     let config = configs("[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntools = [\"echo\"]");
     let start = || async { ToolServers::start(&config, &world.paths()).await };
-    let why = "`good.sh` is a file of the workspace, where agents can change it, and not accepted as it is; read it, then: \
+    let why = "`good.sh` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: \
                offshoot agents accept good.sh";
-    assert_eq!(start().await.warnings, [format!("MCP server `s`: is not there: {why}")]);
+    assert_eq!(start().await.warnings, [format!("MCP server `s`: did not start: {why}")]);
     let mut trust = crate::definition::Trust::default();
     assert!(trust.accept(&script, GOOD.as_bytes()));
     trust.write(&world.paths().trust).expect("it is kept");
@@ -233,7 +233,7 @@ async fn a_server_of_the_workspace_runs_as_it_was_accepted() {
     std::fs::write(&script, format!("touch harm; {GOOD}")).expect("a script");
     world.call(&servers, "s", "crash").await;
     let answer = world.call(&servers, "s", "echo").await;
-    assert!(answer.contains("could not be started again") && answer.contains(why), "{answer}");
+    assert!(answer.contains("could not be restarted") && answer.contains(why), "{answer}");
     assert!(!world.paths().own.join("s/harm").exists());
     servers.stop().await;
 }
@@ -250,14 +250,14 @@ async fn a_servers_tools_are_like_any_other() {
     assert_eq!(names, ["s_crash", "s_echo", "s_hang"], "behind the built-in ones, sorted");
     assert_eq!(
         servers.warnings,
-        ["MCP server `s`: the tool `lie` is left out: its schema is no JSON object"]
+        ["MCP server `s`: the tool `lie` is left out: its schema is not a JSON object"]
     );
     assert_eq!(tools.policy("s_echo"), crate::Policy::Pure);
     assert_eq!(tools.policy("s_crash"), crate::Policy::Unsafe);
     assert_eq!(tools.servers().into_iter().collect::<Vec<_>>(), ["s"]);
     let folder = world.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
     let output = tools.call("s_echo", b"{}", &world.yard.context).await;
-    assert_eq!(answer(&output), format!("here: {folder}"));
+    assert_eq!(format_output(&output), format!("here: {folder}"));
     let mut seen = String::new();
     for tool in ["env", "many", "structured", "beside", "nothing", "fails", "refuses", "garbage"] {
         seen += &world.call(&servers, "s", tool).await;
@@ -276,7 +276,7 @@ async fn a_servers_tools_are_like_any_other() {
         [zed: file:///z]
         structured: {"a":1}
         beside: {"a":1}
-        nothing: [the tool answered without a word]
+        nothing: [the tool returned no text]
         fails: error: no such thing
         refuses: error: the server `s` refused the call: not like this
         garbage: still here
@@ -294,19 +294,19 @@ async fn an_answer_that_cannot_be_read_leaves_open_what_was_done() {
     let mut seen = String::new();
     for tool in ["hologram", "unlisted", "null", "strange", "surrogate", "byte", "huge", "batch", "echo"] {
         let answer = world.call(&servers, "s", tool).await;
-        let rest = "The call may have had its effect, or not: look before you call again";
+        let rest = "The call may or may not have had an effect: check before you call again";
         seen += answer.replace(rest, "REST").split("here: ").next().unwrap_or_default();
     }
     expect![[r#"
-        hologram: [something of an unknown kind]
+        hologram: [content of an unknown type]
         and words
-        unlisted: unknown: the server `s` took the call and gave no answer that can be read: its answer is no tool's result. REST
-        null: unknown: the server `s` took the call and gave no answer that can be read: its answer is no tool's result. REST
-        strange: unknown: the server `s` took the call and gave no answer that can be read: its answer is no tool's result. REST
-        surrogate: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: unexpected end of hex escape at line 1 column 75. REST
-        byte: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: invalid unicode code point at line 1 column 69. REST
-        huge: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: number out of range at line 1 column 72. REST
-        batch: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: unrecognized JSON-RPC message. REST
+        unlisted: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a tool result. REST
+        null: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a tool result. REST
+        strange: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a tool result. REST
+        surrogate: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a valid message: unexpected end of hex escape at line 1 column 75. REST
+        byte: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a valid message: invalid unicode code point at line 1 column 69. REST
+        huge: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a valid message: number out of range at line 1 column 72. REST
+        batch: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a valid message: unrecognized JSON-RPC message. REST
         echo: "#]]
     .assert_eq(&seen);
     servers.stop().await;
@@ -354,18 +354,18 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
     let names: Vec<String> =
         tools.specs().into_iter().map(|spec| spec.name).filter(|name| name.contains("echo")).collect();
     expect![[r#"
-        MCP server `ancient`: is not there: it speaks version `1999-01-01` of MCP; known are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28
-        MCP server `chatters`: is not there: it sent more than 16777216 bytes without an end and was cut off
-        MCP server `ends`: is not there: it ended before it said hello, exit status: 7: no token given
-        MCP server `floods`: is not there: it sent more than 16777216 bytes without an end and was cut off
-        MCP server `good`: the tool `lie` is left out: its schema is no JSON object
-        MCP server `hangs`: is not there: it was not ready within 5 s; `start_timeout_s` lets it take longer
-        MCP server `missing`: is not there: `no-such-program-here` cannot be started: No such file or directory (os error 2)
-        MCP server `odd`: is not there: its answer to our hello cannot be read
-        MCP server `refuses`: is not there: closed today
-        MCP server `some`: there is no tool `dance`, which `tools` asks for
-        MCP server `unreachable`: is not there: it cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111)
-        MCP server `web`: the tool `fetch` is left out: there is a `web_fetch`
+        MCP server `ancient`: did not start: it uses MCP version `1999-01-01`; supported are 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28
+        MCP server `chatters`: did not start: it sent more than 16777216 bytes in one answer and was cut off
+        MCP server `ends`: did not start: it exited during initialization (exit status: 7): no token given
+        MCP server `floods`: did not start: it sent more than 16777216 bytes in one answer and was cut off
+        MCP server `good`: the tool `lie` is left out: its schema is not a JSON object
+        MCP server `hangs`: did not start: it was not ready within 5 s; a larger `start_timeout_s` gives it more time
+        MCP server `missing`: did not start: `no-such-program-here` cannot be started: No such file or directory (os error 2)
+        MCP server `odd`: did not start: its answer to `initialize` is unreadable
+        MCP server `refuses`: did not start: closed today
+        MCP server `some`: `tools` names `dance`, which the server does not have
+        MCP server `unreachable`: did not start: it cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111)
+        MCP server `web`: the tool `fetch` is left out: another tool is called `web_fetch`
         good_echo noisy_echo some_echo
     "#]].assert_eq(&format!("{}\n{}\n", servers.warnings.join("\n"), names.join(" ")));
     assert!(world.call(&servers, "good", "echo").await.starts_with("echo: here"));
@@ -402,20 +402,20 @@ async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
         seen += &world.call(&servers, "s", "env").await;
     }
     expect![[r#"
-        crash: unknown: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        crash: unknown: the connection to the server `s` was lost during the call: it exited (exit status: 3): out of luck. The call may or may not have had an effect: check before you call again; the server will be restarted then
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
-        flood: unknown: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        flood: unknown: the connection to the server `s` was lost during the call: it sent more than 16777216 bytes in one answer and was cut off. The call may or may not have had an effect: check before you call again; the server will be restarted then
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
-        chatter: unknown: the server `s` was lost while it worked: it sent more than 16777216 bytes without an end and was cut off. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        chatter: unknown: the connection to the server `s` was lost during the call: it sent more than 16777216 bytes in one answer and was cut off. The call may or may not have had an effect: check before you call again; the server will be restarted then
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
-        deep: unknown: the server `s` was lost while it worked: its answer cannot be read: it goes deeper than 127 lists and objects in each other. The call may have had its effect, or not: look before you call again; the server will be started anew then
+        deep: unknown: the connection to the server `s` was lost during the call: its answer is nested deeper than 127 levels. The call may or may not have had an effect: check before you call again; the server will be restarted then
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
-        hang: unknown: the server `slow` gave no answer within 1 s, and was told that nobody waits any more. The call may have had its effect, or not: look before you call again
+        hang: unknown: the server `slow` did not answer within 1 s, and the call was cancelled. The call may or may not have had an effect: check before you call again
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
         --
-        crash: unknown: the server `s` was lost while it worked: it ended, exit status: 3: out of luck. The call may have had its effect, or not: look before you call again; the server will be started anew then
-        env: error: the server `s` is gone, and could not be started again: it ended before it said hello, exit status: 1: somebody broke me; do without its tools
-        env: error: the server `s` is gone, and could not be started again: it ended before it said hello, exit status: 1: somebody broke me; do without its tools
+        crash: unknown: the connection to the server `s` was lost during the call: it exited (exit status: 3): out of luck. The call may or may not have had an effect: check before you call again; the server will be restarted then
+        env: error: the server `s` has ended and could not be restarted: it exited during initialization (exit status: 1): somebody broke me; continue without its tools
+        env: error: the server `s` has ended and could not be restarted: it exited during initialization (exit status: 1): somebody broke me; continue without its tools
     "#]].assert_eq(&seen);
     drop(servers);
     world.are_gone().await;
@@ -527,21 +527,21 @@ async fn over_http_it_is_the_same() {
         "forgot", "plain",
     ] {
         let answer = world.call(&servers, "s", tool).await;
-        seen +=
-            &answer.replace("The call may have had its effect, or not: look before you call again", "REST");
+        seen += &answer
+            .replace("The call may or may not have had an effect: check before you call again", "REST");
     }
     expect![[r#"
         plain: plain
         events: streamed
-        short: unknown: the server `s` took the call and gave no answer that can be read: its answer ended before it was there. REST
-        garbled: unknown: the server `s` took the call and gave no answer that can be read: its answer is no message: key must be a string at line 1 column 2. REST
-        html: unknown: the server `s` took the call and gave no answer that can be read: its answer is "text/html", and neither JSON nor a stream of events. REST
-        error: unknown: the server `s` took the call and gave no answer that can be read: it answered 500 Internal Server Error: out of order. REST
-        accepted: unknown: the server `s` took the call and gave no answer that can be read: it answered 202 Accepted, and nothing else. REST
-        cut: unknown: the server `s` took the call and gave no answer that can be read: its answer broke off: error reading a body from connection. REST
+        short: unknown: the server `s` accepted the call, but its answer is unreadable: the stream ended without an answer. REST
+        garbled: unknown: the server `s` accepted the call, but its answer is unreadable: its answer is not a valid message: key must be a string at line 1 column 2. REST
+        html: unknown: the server `s` accepted the call, but its answer is unreadable: its answer has content type "text/html", not JSON or an event stream. REST
+        error: unknown: the server `s` accepted the call, but its answer is unreadable: it answered 500 Internal Server Error: out of order. REST
+        accepted: unknown: the server `s` accepted the call, but its answer is unreadable: it answered 202 Accepted without a content type. REST
+        cut: unknown: the server `s` accepted the call, but its answer is unreadable: its answer was interrupted: error reading a body from connection. REST
         closed: error: the server `s` refused the call: it answered 403 Forbidden: not you
-        flood: unknown: the server `s` took the call and gave no answer that can be read: its answer has more than 16777216 bytes. REST
-        forgot: unknown: the server `s` was lost while it worked: it answered 404 Not Found: no session. REST; the server will be started anew then
+        flood: unknown: the server `s` accepted the call, but its answer is unreadable: its answer has more than 16777216 bytes. REST
+        forgot: unknown: the connection to the server `s` was lost during the call: it answered 404 Not Found: no session. REST; the server will be restarted then
         plain: plain
     "#]].assert_eq(&seen);
     servers.stop().await;
@@ -585,21 +585,21 @@ fn mistakes_in_the_configuration_are_named() {
         `o.toml`, line 1: MCP server `s` needs a `command` or a `url`
         `o.toml`, line 2: `command` is empty; write it as in `["npx", "-y", "server"]`
         `o.toml`, line 2: invalid type: string "npx server", expected a sequence
-        `o.toml`, line 3: `url` beside `command`: only one can be meant
-        `o.toml`, line 3: `headers` belong to a `url`
-        `o.toml`, line 3: `env` belongs to a `command`
-        `o.toml`, line 2: `url` is an address with http or https, and no user in it
-        `o.toml`, line 2: `url` is an address with http or https, and no user in it
-        `o.toml`, line 3: `a b` cannot name a header
-        `o.toml`, line 3: no header can carry the value of `a`
-        `o.toml`, line 3: `timeout_s` is from 1 to 110
-        `o.toml`, line 3: `timeout_s` is from 1 to 110
-        `o.toml`, line 3: `start_timeout_s` is from 1 to 600
+        `o.toml`, line 3: use either `url` or `command`, not both
+        `o.toml`, line 3: `headers` need a `url`
+        `o.toml`, line 3: `env` needs a `command`
+        `o.toml`, line 2: `url` must be an http or https address without a user name
+        `o.toml`, line 2: `url` must be an http or https address without a user name
+        `o.toml`, line 3: `a b` is not a valid header name
+        `o.toml`, line 3: the value of header `a` is not valid
+        `o.toml`, line 3: `timeout_s` must be from 1 to 110
+        `o.toml`, line 3: `timeout_s` must be from 1 to 110
+        `o.toml`, line 3: `start_timeout_s` must be from 1 to 600
         `o.toml`, line 3: unknown field `tool`, expected one of `command`, `url`, `env`, `cwd`, `headers`, `timeout_s`, `start_timeout_s`, `tools`, `enabled`
-        `o.toml`, line 1: `a b` cannot name an MCP server: at most 32 letters, digits, `-` and `_`
-        `o.toml`, line 1: the tools of MCP server `a_b` would fall under the rules for `a`; let its name not begin with `a_`
-        `o.toml`, line 1: the tools of MCP server `a_` would fall under the rules for `a`; let its name not begin with `a_`
-        `o.toml`, line 1: `http://x/` is no host; write it as in `example.com` or `127.0.0.1:8080`
+        `o.toml`, line 1: `a b` is not a valid server name: use at most 32 letters, digits, `-` and `_`
+        `o.toml`, line 1: rules for MCP server `a` would also match the tools of `a_b`; choose a name that does not begin with `a_`
+        `o.toml`, line 1: rules for MCP server `a` would also match the tools of `a_`; choose a name that does not begin with `a_`
+        `o.toml`, line 1: `http://x/` is not a host; write it as in `example.com` or `127.0.0.1:8080`
         `o.toml`, line 2: unknown field `allowed`, expected `allow`
         `o.toml`, line 1: a project may not say what is started: put `[mcp]` into your own `offshoot.toml`
         `o.toml`, line 2: a project may not say who may be asked: put `[web_fetch]` into your own `offshoot.toml`

@@ -74,7 +74,7 @@ pub(super) fn to_output(result: CallToolResult) -> ToolOutput {
         let structured = result.structured_content.filter(|structured| !structured.is_null());
         blocks = structured.map(|said| Block::Text { text: said.to_string() }).into_iter().collect();
     }
-    let mut output = ToolOutput::text("[the tool answered without a word]");
+    let mut output = ToolOutput::text("[the tool returned no text]");
     if !blocks.is_empty() {
         output.blocks = blocks;
     }
@@ -99,7 +99,7 @@ fn block(content: ContentBlock, pictures: &mut usize) -> Block {
                     false => placeholder(&uri, &mime_type, &blob),
                 }
             }
-            _ => Block::Text { text: "[a resource of an unknown kind]".to_owned() },
+            _ => Block::Text { text: "[a resource of an unknown type]".to_owned() },
         },
         _ => Block::Text { text: UNKNOWN.to_owned() },
     }
@@ -120,6 +120,6 @@ fn picture_block(media_type: String, data: String, pictures: &mut usize) -> Bloc
 }
 
 fn placeholder(what: &str, media_type: &str, data: &str) -> Block {
-    let kind = if media_type.is_empty() { "of no known type" } else { media_type };
+    let kind = if media_type.is_empty() { "of unknown type" } else { media_type };
     Block::Text { text: format!("[{what}, {kind}, {} bytes in base64, not shown]", data.len()) }
 }

@@ -5,6 +5,7 @@
 
 mod argument;
 mod line;
+mod path_rules;
 mod programs;
 mod rule;
 mod shell;

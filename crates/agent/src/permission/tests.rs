@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::tools::testing::TestWorkspace;
+use crate::testing::TestWorkspace;
 
 fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
     let mut rules = Rules::default();

@@ -17,23 +17,23 @@ use std::time::SystemTime;
 use rustix::fs::{Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::workspace::places::{self, ProtectedPlace, ProtectedPlaces};
-use crate::workspace::protected::{GIT_TARGET, REPOSITORY, REPOSITORY_PART};
-use crate::workspace::{hard_links, shown};
+use crate::workspace::{
+    self, GIT_TARGET, ProtectedPlace, ProtectedPlaces, REPOSITORY, REPOSITORY_PART, real_paths, shown,
+};
 
 /// Suffix for the name of a place that a command has created.
 const DISARMED_SUFFIX: &str = "not-trusted";
 
 /// The protected places of a workspace at one moment.
 #[derive(Debug)]
-pub(crate) struct WorkspaceGuard {
+pub(super) struct WorkspaceGuard {
     workspace: PathBuf,
     /// All existing places by identity, with the targets of links.
     known: BTreeMap<FileIdentity, LinkEnd>,
     /// Folders that could not be listed before the command. Their modes are left alone.
     unreadable: BTreeSet<FileIdentity>,
     /// Paths to mount read-only, with links resolved.
-    pub(crate) places: Vec<PathBuf>,
+    pub(super) places: Vec<PathBuf>,
     /// Links, and paths that settings refer to. Their targets can change without any new name.
     indirect: Vec<ProtectedPlace>,
     /// All folders of the workspace.
@@ -50,7 +50,7 @@ pub(crate) struct DisarmedPlace {
 
 /// Shared list of the places that a command has created so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DisarmedList(Arc<Mutex<Vec<DisarmedPlace>>>);
+pub(super) struct DisarmedList(Arc<Mutex<Vec<DisarmedPlace>>>);
 
 impl DisarmedList {
     /// Adds places, and returns the new length.
@@ -61,9 +61,9 @@ impl DisarmedList {
     }
 
     /// Returns the places after the first `reported` ones.
-    pub(super) fn since(&self, told: usize) -> Vec<DisarmedPlace> {
+    pub(super) fn since(&self, reported: usize) -> Vec<DisarmedPlace> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(told..).unwrap_or_default().to_vec()
+        all.get(reported..).unwrap_or_default().to_vec()
     }
 }
 
@@ -72,12 +72,12 @@ impl DisarmedPlace {
         let name = |path: &Path| shown(path.strip_prefix(workspace).unwrap_or(path));
         match &self.to {
             Some(to) => format!(
-                "`{}` is protected, and was not there before or led elsewhere: it is `{}` now",
+                "`{}` is a protected place that was created or changed; it was renamed to `{}`",
                 name(&self.made),
                 name(to)
             ),
             None => format!(
-                "`{}` may hold something that is protected and was not there before, and could not be looked at or \
+                "`{}` may contain a new protected place that could not be inspected or \
                  renamed: tell the user not to trust it",
                 name(&self.made)
             ),
@@ -102,33 +102,33 @@ enum LinkEnd {
 
 impl WorkspaceGuard {
     /// Scans the workspace.
-    pub(crate) fn scan(workspace: &Path) -> Self {
+    pub(super) fn scan(workspace: &Path) -> Self {
         let found = ProtectedPlaces::find(workspace, |_| true, |folder| std::fs::read_dir(folder));
         let known =
             found.list.iter().filter_map(|place| Some((identity(&place.path)?, link_end(workspace, place))));
         let places: BTreeSet<PathBuf> = found
             .list
             .iter()
-            .flat_map(|place| places::real_paths(workspace, place))
+            .flat_map(|place| real_paths(workspace, place))
             .filter(|path| path.exists())
             .collect();
         let within = |place: &PathBuf| place.ancestors().skip(1).any(|above| places.contains(above));
         let held: Vec<PathBuf> = places.iter().filter(|place| !within(place)).cloned().collect();
-        let twins = hard_links::other_names(&held, &found.folders);
-        let twins = twins.into_iter().filter(|twin| !places.contains(twin) && !within(twin));
+        let links = workspace::other_names(&held, &found.folders);
+        let links = links.into_iter().filter(|link| !places.contains(link) && !within(link));
         let leads = found.list.iter().filter(|place| place.by == &GIT_TARGET || place.path.is_symlink());
         Self {
             workspace: workspace.to_owned(),
             indirect: leads.cloned().collect(),
             known: known.collect(),
             unreadable: found.unreadable.iter().filter_map(|folder| identity(folder)).collect(),
-            places: held.iter().cloned().chain(twins).collect(),
+            places: held.iter().cloned().chain(links).collect(),
             folders: found.folders,
         }
     }
 
     /// Renames all places that were created since the scan.
-    pub(crate) fn disarm(&self) -> Vec<DisarmedPlace> {
+    pub(super) fn disarm(&self) -> Vec<DisarmedPlace> {
         self.disarm_below(&self.workspace).0
     }
 
@@ -215,7 +215,7 @@ fn link_end(workspace: &Path, place: &ProtectedPlace) -> LinkEnd {
     if !place.path.is_symlink() {
         return LinkEnd::Itself;
     }
-    match places::link_end(&place.path) {
+    match workspace::link_end(&place.path) {
         Some(end) if end.starts_with(workspace) => LinkEnd::Inside(identity(&end)),
         outside => LinkEnd::Outside(outside),
     }
@@ -276,7 +276,7 @@ fn rename(workspace: &Path, folder: &Path, name: &OsStr) -> Result<String, Errno
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[test]
     fn what_was_made_meanwhile_gets_another_name() {

@@ -22,10 +22,12 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use guard::{DisarmedList, DisarmedPlace, WorkspaceGuard};
-pub(crate) use plan::HOME_FOLDER;
+pub(crate) use guard::DisarmedPlace;
+use guard::{DisarmedList, WorkspaceGuard};
+use plan::HOME_FOLDER;
+use process::KillSwitch;
 pub use process::Processes;
-pub(crate) use process::{CommandEnd, KillSwitch, RunningCommand};
+pub(crate) use process::{CommandEnd, RunningCommand};
 pub(crate) use watcher::MAX_DISARMED;
 
 /// First argument of our own program when it runs a step of the sandbox.

@@ -157,7 +157,7 @@ fn supervise(mut child: Child) -> ExitCode {
     let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) else {
         kill_first(pid);
         kill_descendants();
-        return refuse("this system has no `pidfd_open` (Linux 5.3)".to_owned());
+        return refuse("this system has no `pidfd_open` (needs Linux 5.3)".to_owned());
     };
     let stdin = io::stdin();
     loop {

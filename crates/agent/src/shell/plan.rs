@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{SandboxSpec, ShellConfig};
+use crate::workspace::resolve_existing;
 
 /// The system's programs, libraries and settings. All of it may be read and executed.
 const SYSTEM_PATHS: &[&str] = &[
@@ -122,7 +123,7 @@ pub(super) fn sandbox_spec(
     hidden.extend(below_home(HOME_SECRETS));
     hidden.extend(shell.hidden.iter().cloned());
     // Rights apply to real paths, whatever links lead to them.
-    let real: Vec<PathBuf> = hidden.iter().filter_map(|path| really(path)).collect();
+    let real: Vec<PathBuf> = hidden.iter().filter_map(|path| real_path(path)).collect();
     hidden.extend(real);
     // The workspace may be inside a folder that is hidden otherwise.
     hidden.retain(|path| !workspace.starts_with(path));
@@ -140,12 +141,8 @@ pub(super) fn sandbox_spec(
 }
 
 /// Returns the real path of a path that contains links.
-fn really(path: &Path) -> Option<PathBuf> {
-    let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
-    let (there, real) = found?;
-    let rest = path.strip_prefix(there).ok()?;
-    let real = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-    (real != path).then_some(real)
+fn real_path(path: &Path) -> Option<PathBuf> {
+    resolve_existing(path).filter(|real| real != path)
 }
 
 fn environment(home: Option<&Path>, tmp: &Path) -> BTreeMap<String, String> {
@@ -193,9 +190,9 @@ mod tests {
         std::fs::create_dir_all(root.join("real/dotfiles/ssh")).expect("folders");
         std::os::unix::fs::symlink("real", root.join("home")).expect("a link");
         std::os::unix::fs::symlink("dotfiles/ssh", root.join("real/.ssh")).expect("a link");
-        assert_eq!(really(&root.join("home/.ssh")), Some(root.join("real/dotfiles/ssh")));
-        assert_eq!(really(&root.join("home/.aws/config")), Some(root.join("real/.aws/config")));
-        assert_eq!(really(&root.join("real/.aws")), None);
+        assert_eq!(real_path(&root.join("home/.ssh")), Some(root.join("real/dotfiles/ssh")));
+        assert_eq!(real_path(&root.join("home/.aws/config")), Some(root.join("real/.aws/config")));
+        assert_eq!(real_path(&root.join("real/.aws")), None);
         let shell = ShellConfig { hidden: vec![root.join("home/.data")], ..ShellConfig::default() };
         let order = sandbox_spec(&shell, "true", &root.join("real"), &root.join("tmp"), Vec::new());
         assert!(order.hidden.contains(&root.join("real/.data")), "{:?}", order.hidden);

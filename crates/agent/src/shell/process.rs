@@ -41,7 +41,7 @@ struct BackgroundCommand {
     name: String,
     workspace: PathBuf,
     made: DisarmedList,
-    told: usize,
+    reported: usize,
 }
 
 /// A running command. It ends when this is dropped.
@@ -121,17 +121,20 @@ impl Processes {
     }
 
     /// Starts a command. An error says why it did not run.
-    pub(crate) async fn start(
-        &self,
-        command: &str,
-        workspace: &Path,
-        guard: Option<Arc<WorkspaceGuard>>,
-    ) -> Result<RunningCommand, String> {
+    pub(crate) async fn start(&self, command: &str, workspace: &Path) -> Result<RunningCommand, String> {
         let tmp =
             self.temp_folder().map_err(|error| format!("there is no folder for temporary files: {error}"))?;
         if !self.is_unsandboxed() && !rights::is_available() {
             return Err(rights::NO_LANDLOCK.to_owned());
         }
+        let guard = match self.is_unsandboxed() {
+            true => None,
+            false => {
+                let workspace = workspace.to_owned();
+                let scan = tokio::task::spawn_blocking(move || WorkspaceGuard::scan(&workspace)).await;
+                Some(Arc::new(scan.map_err(|_| "the workspace cannot be scanned; this is a bug")?))
+            }
+        };
         let protected = guard.as_ref().map(|guard| guard.places.clone()).unwrap_or_default();
         let mut order = plan::sandbox_spec(&self.shell, command, workspace, tmp, protected);
         loop {
@@ -143,7 +146,7 @@ impl Processes {
                     order.namespaces = false;
                 }
                 Some(SandboxEvent::Refused { why }) => return Err(why),
-                other => return Err(format!("it broke off at its start: {other:?}")),
+                other => return Err(format!("it failed to start: {other:?}")),
             }
         }
     }
@@ -225,7 +228,8 @@ impl Processes {
         }
         self.background.lock().unwrap_or_else(PoisonError::into_inner).push((of, kill_on_drop));
         let workspace = workspace.to_owned();
-        let noted = BackgroundCommand { name: name.to_owned(), workspace: workspace.clone(), made, told: 0 };
+        let noted =
+            BackgroundCommand { name: name.to_owned(), workspace: workspace.clone(), made, reported: 0 };
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(noted);
         self.live.send_modify(|live| *live += 1);
         let this = Arc::clone(self);
@@ -251,9 +255,9 @@ impl Processes {
     /// Returns descriptions of protected places that background commands have created, each once.
     pub(crate) fn take_notices(&self) -> Vec<String> {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        let unsaid = noted.iter_mut().flat_map(|BackgroundCommand { name, workspace, made, told }| {
-            let made = made.since(*told);
-            *told += made.len();
+        let unsaid = noted.iter_mut().flat_map(|BackgroundCommand { name, workspace, made, reported }| {
+            let made = made.since(*reported);
+            *reported += made.len();
             let words =
                 |made: &DisarmedPlace| format!("`{name}`, in the background: {}", made.describe(workspace));
             made.iter().map(words).collect::<Vec<_>>()
@@ -301,7 +305,7 @@ impl ShellConfig {
         let tmp = std::env::temp_dir().join(format!("offshoot-check-{}", std::process::id()));
         let processes = Processes::without_journal(self, tmp);
         let workspace = processes.temp_folder().map_err(|error| error.to_string())?.join(HOME_FOLDER);
-        let ended = match processes.start("true", &workspace, None).await {
+        let ended = match processes.start("true", &workspace).await {
             Ok(mut started) => match started.finish(|_| {}).await {
                 CommandEnd::Exited(0) => Ok(()),
                 ending => Err(ending.describe()),
@@ -348,14 +352,14 @@ async fn read_end(news: &mut Lines<BufReader<ChildStdout>>) -> CommandEnd {
 impl CommandEnd {
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Exited(0) => "it ended well".to_owned(),
+            Self::Exited(0) => "it succeeded".to_owned(),
             // `git` itself exits with 129.
             Self::Exited(code @ 129..=192) => {
-                format!("exit code {code}, as after signal {}", code - 128)
+                format!("exit code {code} (as after signal {})", code - 128)
             }
             Self::Exited(code) => format!("exit code {code}"),
             Self::TooMany(processes) => {
-                format!("it had {processes} processes and was ended with all of them")
+                format!("it started {processes} processes and was ended")
             }
             Self::Refused(why) => format!("it was not run: {why}"),
             Self::Lost => "it was ended".to_owned(),

@@ -61,7 +61,7 @@ pub(super) fn restrict(order: &SandboxSpec) -> Result<(), String> {
 }
 
 /// Error if the system does not support it.
-pub(super) const NO_LANDLOCK: &str = "this system has no Landlock that could hold it (Linux 6.2 or newer)";
+pub(super) const NO_LANDLOCK: &str = "this system has no Landlock (needs Linux 6.2 or newer)";
 
 /// Allows access below a path. Landlock cannot take back access that was granted further up, so a folder with
 /// an exception below it is granted entry by entry, and nothing can be created in it.

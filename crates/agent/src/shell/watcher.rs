@@ -18,7 +18,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::{DisarmedList, DisarmedPlace, KillSwitch, WorkspaceGuard};
-use crate::workspace::protected::{self, PROGRAM_NAMES};
+use crate::workspace::{PROGRAM_NAMES, is_one_of, protected_name};
 
 /// Number of created protected places after which a command is ended. With more tries it would win the race
 /// some day.
@@ -192,8 +192,8 @@ enum ScanTarget {
 impl WorkspaceGuard {
     /// Returns true if a new name in a folder may create a protected place.
     fn concerns(&self, folder: &Path, name: &OsStr) -> bool {
-        protected::protected_name(name).is_some()
-            || protected::is_one_of(name, REPOSITORY_SIGNS)
-            || (folder == self.workspace() && protected::is_one_of(name, PROGRAM_NAMES))
+        protected_name(name).is_some()
+            || is_one_of(name, REPOSITORY_SIGNS)
+            || (folder == self.workspace() && is_one_of(name, PROGRAM_NAMES))
     }
 }

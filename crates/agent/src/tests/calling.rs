@@ -142,7 +142,7 @@ async fn a_workspace_that_another_folder_replaced_is_not_worked_in() {
     assert_eq!(calls.len(), 4);
     for call in calls {
         let told = format!("{:?}", call.result);
-        assert!(told.contains("was moved away, and another folder is in its place"), "{}: {told}", call.name);
+        assert!(told.contains("was moved, and another folder has its name"), "{}: {told}", call.name);
     }
     for folder in [here, there] {
         assert_eq!(std::fs::read_dir(folder).expect("there").count(), 0);

@@ -1,7 +1,6 @@
 //! `bash`: runs a command in the sandbox.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -9,7 +8,7 @@ use serde_json::Value;
 use store::Millis;
 
 use super::input;
-use crate::shell::{CommandEnd, DisarmedPlace, MAX_DISARMED, RunningCommand, WorkspaceGuard};
+use crate::shell::{CommandEnd, DisarmedPlace, MAX_DISARMED, RunningCommand};
 use crate::workspace::shown;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
@@ -49,17 +48,17 @@ impl Tool for Bash {
     fn description(&self) -> &'static str {
         "Runs a command in bash, in the workspace. It can read the system and its tools, write below the workspace and in \
          $TMPDIR, and nothing else: no network, no sockets of other programs, and `.git`, `.envrc`, `.vscode` and the settings \
-         of agents cannot be written. Each call begins afresh, and whatever it leaves running is ended with it; with \
-         `background` a command goes on until the run ends, and the answer names the file with its output."
+         of agents cannot be written. Each call starts a new shell, and all processes that are left at its end are killed; with \
+         `background` a command keeps running until the run ends, and the answer names the file with its output."
     }
 
     fn schema(&self) -> &'static str {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""command":{"type":"string","description":"The command."},"#,
-            r#""timeout_s":{"type":"integer","minimum":1,"maximum":600,"description":"After how many seconds it is ended; without it, 120."},"#,
-            r#""background":{"type":"boolean","description":"Does not wait for it."},"#,
-            r#""description":{"type":"string","description":"What it is for, in a few words for the user."}"#,
+            r#""timeout_s":{"type":"integer","minimum":1,"maximum":600,"description":"Time limit in seconds; the default is 120."},"#,
+            r#""background":{"type":"boolean","description":"Do not wait for the command."},"#,
+            r#""description":{"type":"string","description":"Purpose of the command, in a few words for the user."}"#,
             r#"},"required":["command"],"additionalProperties":false}"#
         )
     }
@@ -91,14 +90,7 @@ async fn run(args: &Args, context: &ToolContext) -> ToolOutput {
     if let Err(error) = context.workspace.check_root() {
         return ToolOutput::error(error.to_string());
     }
-    let workspace = context.workspace.path().to_owned();
-    let guard = match context.processes.is_unsandboxed() {
-        true => None,
-        false => {
-            tokio::task::spawn_blocking(move || WorkspaceGuard::scan(&workspace)).await.ok().map(Arc::new)
-        }
-    };
-    let mut started = match context.processes.start(&args.command, context.workspace.path(), guard).await {
+    let mut started = match context.processes.start(&args.command, context.workspace.path()).await {
         Ok(started) => started,
         Err(why) => return ToolOutput::error(not_run(&why)),
     };
@@ -122,7 +114,7 @@ async fn run(args: &Args, context: &ToolContext) -> ToolOutput {
     let disarmed = looked.ok().and_then(Result::ok).unwrap_or_else(all);
     let mut said = describe_disarmed(&disarmed, context.workspace.path());
     if !disarmed.is_empty() && context.processes.has_background() {
-        said.push("that may have been made by a command in the background, and not by this one".to_owned());
+        said.push("a background command may have created it, not this one".to_owned());
     }
     to_output(&ending, in_time.then_some(()).ok_or(limit), &kept.text(), (said, disarmed.len()))
 }
@@ -168,7 +160,7 @@ async fn background(started: RunningCommand, context: &ToolContext) -> ToolOutpu
     };
     match kept.await {
         Ok(log) => ToolOutput::text(format!(
-            "`{id}` runs in the background until the run ends; what it says is in `{}`, which `bash` can read",
+            "`{id}` runs in the background until the run ends; its output is in `{}`, which `bash` can read",
             shown(&log)
         )),
         Err(why) => ToolOutput::error(not_run(&why)),
@@ -183,16 +175,15 @@ fn to_output(
 ) -> ToolOutput {
     match (ending, in_time) {
         (_, Err(limit)) => parts.push(format!(
-            "the command took longer than {} s and was ended, with everything it had started",
+            "the command took longer than {} s and was ended with all its processes",
             limit.as_secs()
         )),
         (CommandEnd::Exited(0), Ok(())) if text.is_empty() && disarmed == 0 => {
-            parts.push("it ended well, and said nothing".to_owned())
+            parts.push("it succeeded without output".to_owned())
         }
         (CommandEnd::Exited(0), Ok(())) => {}
         (CommandEnd::Lost, Ok(())) if disarmed >= MAX_DISARMED => parts.push(
-            "it made protected places again and again, and was ended; repositories for tests belong in $TMPDIR"
-                .to_owned(),
+            "it kept creating protected places and was ended; create test repositories in $TMPDIR".to_owned(),
         ),
         (ending, Ok(())) => parts.push(ending.describe()),
     }
@@ -252,7 +243,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_that_cannot_be_run_says_why_and_what_the_user_can_do() {
-        let yard = crate::tools::testing::TestWorkspace::new(&[]);
+        let yard = crate::testing::TestWorkspace::new(&[]);
         let answer = yard.ask("bash", serde_json::json!({"command": "touch made"})).await;
         assert!(
             answer.starts_with("error: the command was not run: ") && answer.contains("sandbox = \"off\""),
@@ -267,14 +258,14 @@ mod tests {
     fn every_end_says_what_happened() {
         let said = |ending, in_time| {
             let output = to_output(&ending, in_time, "words", (Vec::new(), 0));
-            format!("{} {}", output.is_error, crate::tools::testing::answer(&output).replace("\n\n", " | "))
+            format!("{} {}", output.is_error, crate::testing::format_output(&output).replace("\n\n", " | "))
         };
         assert_eq!(said(CommandEnd::Exited(0), Ok(())), "false words");
         assert_eq!(said(CommandEnd::Exited(2), Ok(())), "true exit code 2 | words");
-        assert_eq!(said(CommandEnd::Exited(139), Ok(())), "true exit code 139, as after signal 11 | words");
+        assert_eq!(said(CommandEnd::Exited(139), Ok(())), "true exit code 139 (as after signal 11) | words");
         assert_eq!(
             said(CommandEnd::Lost, Err(Duration::from_secs(3))),
-            "true the command took longer than 3 s and was ended, with everything it had started | words"
+            "true the command took longer than 3 s and was ended with all its processes | words"
         );
     }
 }

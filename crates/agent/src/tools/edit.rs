@@ -32,7 +32,7 @@ impl Tool for Edit {
 
     fn description(&self) -> &'static str {
         "Replaces text in a file that you have read. `old` must be in the file exactly as given, without line numbers, and \
-         only once: give enough of what stands around it, or set `all`."
+         only once: include enough of the surrounding text, or set `all`."
     }
 
     fn schema(&self) -> &'static str {
@@ -40,8 +40,8 @@ impl Tool for Edit {
             r#"{"type":"object","properties":{"#,
             r#""path":{"type":"string","description":"The file, relative to the workspace."},"#,
             r#""old":{"type":"string","description":"The text to replace, exactly."},"#,
-            r#""new":{"type":"string","description":"What shall stand there instead."},"#,
-            r#""all":{"type":"boolean","description":"Replaces every place where `old` stands."}"#,
+            r#""new":{"type":"string","description":"The new text."},"#,
+            r#""all":{"type":"boolean","description":"Replaces every occurrence of `old`."}"#,
             r#"},"required":["path","old","new"],"additionalProperties":false}"#
         )
     }
@@ -59,7 +59,7 @@ fn edit(args: &Args, context: &ToolContext, _: &CancelFlag) -> Result<ToolOutput
     let path = Path::new(&args.path);
     let name = shown(path);
     if args.old.is_empty() {
-        return Err(Refusal("`old` is empty; `write` makes a whole file".to_owned()));
+        return Err(Refusal("`old` is empty; use `write` for a whole file".to_owned()));
     }
     if args.old == args.new {
         return Err(Refusal("`old` and `new` are the same".to_owned()));
@@ -84,9 +84,9 @@ fn edit(args: &Args, context: &ToolContext, _: &CancelFlag) -> Result<ToolOutput
 /// Counts the places to replace. Refuses none, and several unless all are wanted.
 fn check_count(args: &Args, name: &str, text: &str) -> Result<usize, Refusal> {
     match count(args, text) {
-        0 => Err(Refusal(format!("`old` is not in `{name}`; look at the file again, and quote it exactly"))),
+        0 => Err(Refusal(format!("`old` is not in `{name}`; read the file again and quote it exactly"))),
         count if count > 1 && args.all != Some(true) => Err(Refusal(format!(
-            "`old` is in `{name}` {count} times; give more of what stands around the one you mean, or set `all`"
+            "`old` is in `{name}` {count} times; include more of the surrounding text, or set `all`"
         ))),
         count => Ok(count),
     }
@@ -133,7 +133,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn text_is_replaced_where_it_is_known_and_meant() {
@@ -176,23 +176,23 @@ mod tests {
         expect![[r#"
             error: you have not read `a.txt`; `read` it first
                  1	one two
-            [lines 1 to 1 of 2; go on with offset 2]
+            [lines 1 to 1 of 2; continue with offset 2]
             --- {"path":"a.txt","old":"one","new":"1"}
             edited `a.txt` in 1 place
             --- {"path":"a.txt","old":"one","new":"2"}
-            error: `old` is not in `a.txt`; look at the file again, and quote it exactly
+            error: `old` is not in `a.txt`; read the file again and quote it exactly
             --- {"path":"link","old":"three","new":"3"}
             edited `link` in 1 place
             --- {"path":"a.txt","old":"two","new":"2"}
-            error: `old` is in `a.txt` 2 times; give more of what stands around the one you mean, or set `all`
+            error: `old` is in `a.txt` 2 times; include more of the surrounding text, or set `all`
             --- {"path":"a.txt","old":"two","new":"zwei","all":true}
             edited `a.txt` in 2 places
             --- {"path":"ends.txt","old":"}\n}\n","new":"}\n"}
-            error: `old` is in `ends.txt` 2 times; give more of what stands around the one you mean, or set `all`
+            error: `old` is in `ends.txt` 2 times; include more of the surrounding text, or set `all`
             --- {"path":"ends.txt","old":"}\n}\n","new":"}\n","all":true}
             edited `ends.txt` in 1 place
             --- {"path":"a.txt","old":"","new":"x"}
-            error: `old` is empty; `write` makes a whole file
+            error: `old` is empty; use `write` for a whole file
             --- {"path":"a.txt","old":"3","new":"3"}
             error: `old` and `new` are the same
             --- {"path":"unread.txt","old":"one","new":"1"}

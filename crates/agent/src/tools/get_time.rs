@@ -21,7 +21,7 @@ impl Tool for GetTime {
     }
 
     fn description(&self) -> &'static str {
-        "Tells the date, the time and the weekday in the user's time zone."
+        "Returns the date, the time and the weekday in the user's time zone."
     }
 
     fn schema(&self) -> &'static str {
@@ -50,7 +50,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn the_time_is_the_scenes() {

@@ -39,7 +39,7 @@ impl Tool for Glob {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""pattern":{"type":"string","description":"A glob with `*`, `**`, `?`, `[…]` and `{a,b}`."},"#,
-            r#""path":{"type":"string","description":"The folder to look in; without it, the workspace."}"#,
+            r#""path":{"type":"string","description":"The folder to look in; the default is the workspace."}"#,
             r#"},"required":["pattern"],"additionalProperties":false}"#
         )
     }
@@ -79,7 +79,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn files_are_found_by_name() {
@@ -153,15 +153,15 @@ mod tests {
             --- {"pattern":"*","path":"way out"}
             error: `way out` is outside the workspace `HOME/yard`
             --- {"pattern":"*","path":"main.rs"}
-            error: `main.rs` is not a folder, or has a file where a folder is needed
+            error: `main.rs` is not a folder, or a part of the path is a file
             --- {"pattern":"*","path":"none"}
             error: `none` does not exist
             --- {"pattern":"/etc/*"}
-            error: `pattern` is matched below `path`, so it cannot start with `/` or hold `..`: /etc/*
+            error: `pattern` is matched below `path`, so it cannot start with `/` or contain `..`: /etc/*
             --- {"pattern":"../*"}
-            error: `pattern` is matched below `path`, so it cannot start with `/` or hold `..`: ../*
+            error: `pattern` is matched below `path`, so it cannot start with `/` or contain `..`: ../*
             --- {"pattern":"[z-a]"}
-            error: `pattern` is no glob: error parsing glob '[z-a]': invalid range; 'z' > 'a'
+            error: `pattern` is not a glob: error parsing glob '[z-a]': invalid range; 'z' > 'a'
             --- {"pattern":""}
             error: `pattern` is empty; `*` means every file
             --- absolute

@@ -68,15 +68,15 @@ impl Tool for Grep {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""pattern":{"type":"string","description":"The regular expression; it is matched within a line."},"#,
-            r#""path":{"type":"string","description":"The folder or file to search; without it, the workspace."},"#,
-            r#""glob":{"type":"string","description":"GrepSearch only files with such names, as in `*.rs` or `src/**/*.ts`."},"#,
+            r#""path":{"type":"string","description":"The folder or file to search; the default is the workspace."},"#,
+            r#""glob":{"type":"string","description":"Search only files with such names, as in `*.rs` or `src/**/*.ts`."},"#,
             r#""output":{"type":"string","enum":["content","files","count"],"#,
-            r#""description":"Matching lines, or only the files, or how many lines match in each; without it, the lines."},"#,
-            r#""case_insensitive":{"type":"boolean","description":"Take capital and small letters for the same."},"#,
+            r#""description":"Matching lines, only the files, or the number of matching lines in each; the default is the lines."},"#,
+            r#""case_insensitive":{"type":"boolean","description":"Ignore case."},"#,
             r#""context":{"type":"integer","minimum":0,"maximum":20,"#,
-            r#""description":"How many lines to show before and after each match."},"#,
+            r#""description":"Number of lines to show before and after each match."},"#,
             r#""limit":{"type":"integer","minimum":1,"maximum":2000,"#,
-            r#""description":"How many matching lines, or files, to show; without it, 200."}"#,
+            r#""description":"Maximum number of matching lines or files; the default is 200."}"#,
             r#"},"required":["pattern"],"additionalProperties":false}"#
         )
     }
@@ -139,7 +139,7 @@ fn matcher(args: &Args) -> Result<RegexMatcher, Refusal> {
         .size_limit(MAX_PATTERN)
         .dfa_size_limit(MAX_PATTERN)
         .build(&args.pattern)
-        .map_err(|error| Refusal(format!("`pattern` is no regular expression: {error}")))
+        .map_err(|error| Refusal(format!("`pattern` is not a regular expression: {error}")))
 }
 
 /// A search through several files.

@@ -113,8 +113,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::Tool as _;
+    use crate::testing::{TestWorkspace, format_output};
     use crate::tools::builtin;
-    use crate::tools::testing::{TestWorkspace, answer};
 
     #[test]
     fn every_schema_is_compact_and_closed() {
@@ -136,7 +136,7 @@ mod tests {
     #[tokio::test]
     async fn null_is_nothing_where_nothing_will_do() {
         let yard = TestWorkspace::new(&[("a.txt", "one\ntwo\n")]);
-        let said = async |tool: &str, input: Value| answer(&yard.call(tool, input).await);
+        let said = async |tool: &str, input: Value| format_output(&yard.call(tool, input).await);
         let nulls = said("read", json!({"path": "a.txt", "offset": null, "limit": null})).await;
         assert_eq!(nulls, said("read", json!({"path": "a.txt"})).await);
         assert_eq!(said("read", json!({"path": null})).await, "`path` must be a string, but is: null");
@@ -171,7 +171,7 @@ mod tests {
                 }
             }
             for input in [whole, least] {
-                let text = answer(&yard.call(tool.name(), Value::Object(input)).await);
+                let text = format_output(&yard.call(tool.name(), Value::Object(input)).await);
                 let complaints = ["the input of", "is missing", "must be", "is no input"];
                 assert!(!complaints.iter().any(|words| text.contains(words)), "{}: {text}", tool.name());
             }
@@ -206,7 +206,7 @@ mod tests {
             for input in wrong {
                 let output = yard.call(tool.name(), input.clone()).await;
                 assert!(output.is_error, "{} {input}", tool.name());
-                seen += &format!("{} {input}: {}\n", tool.name(), answer(&output));
+                seen += &format!("{} {input}: {}\n", tool.name(), format_output(&output));
             }
         }
         let expected: Expect = expect![[r#"

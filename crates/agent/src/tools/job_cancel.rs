@@ -39,8 +39,8 @@ impl Tool for JobCancel {
     }
 
     fn description(&self) -> &'static str {
-        "Ends a job that `spawn_sub_agent` has started in the background, and all that works for it. What it has changed \
-         stays changed. Answers where it stands then; a job that had ended before stays as it is."
+        "Ends a job that `spawn_sub_agent` started in the background, and all its sub-agents. Its changes \
+         remain. Returns the job's final status; a job that has already ended is not changed."
     }
 
     fn schema(&self) -> &'static str {

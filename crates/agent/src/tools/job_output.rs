@@ -61,10 +61,10 @@ impl Tool for JobOutput {
     }
 
     fn description(&self) -> &'static str {
-        "Says how a job stands that `spawn_sub_agent` has started in the background, and what it answered once it has \
-         ended; you are not told of its end again then. With `block` it waits for the end, up to `timeout_ms`. With \
-         `cursor` it also shows what the job has done, from that message on; 0 is the beginning, and `next_cursor` goes on. \
-         What is long comes in pieces: `next_offset` goes on in the middle of the answer, or of a message."
+        "Reports the status of a job that `spawn_sub_agent` started in the background, and its answer once it has \
+         ended; the end is then not reported to you again. With `block` it waits for the end, up to `timeout_ms`. With \
+         `cursor` it also shows what the job has done, from that message on; 0 is the beginning, and `next_cursor` continues. \
+         Long texts come in parts: `next_offset` continues in the middle of the answer, or of a message."
     }
 
     fn schema(&self) -> &'static str {
@@ -72,9 +72,9 @@ impl Tool for JobOutput {
             r#"{"type":"object","properties":{"#,
             r#""job_id":{"type":"string","description":"The job."},"#,
             r#""block":{"type":"boolean","description":"Wait until it has ended."},"#,
-            r#""timeout_ms":{"type":"integer","minimum":0,"maximum":600000,"description":"How long to wait; 30000 where nothing is said."},"#,
-            r#""cursor":{"type":"integer","minimum":0,"description":"Show what it did from here on."},"#,
-            r#""offset":{"type":"integer","minimum":0,"description":"Go on at this byte of the answer; with cursor, of the message behind it."}"#,
+            r#""timeout_ms":{"type":"integer","minimum":0,"maximum":600000,"description":"Time to wait; the default is 30000."},"#,
+            r#""cursor":{"type":"integer","minimum":0,"description":"Also show what it did after this message; 0 is the beginning."},"#,
+            r#""offset":{"type":"integer","minimum":0,"description":"Continue at this byte of the answer, or with `cursor`, of the message after it."}"#,
             r#"},"required":["job_id"],"additionalProperties":false}"#
         )
     }

@@ -36,7 +36,7 @@ impl Tool for List {
     fn schema(&self) -> &'static str {
         concat!(
             r#"{"type":"object","properties":{"#,
-            r#""path":{"type":"string","description":"The folder, relative to the workspace; without it, the workspace."}"#,
+            r#""path":{"type":"string","description":"The folder, relative to the workspace; the default is the workspace."}"#,
             r#"},"additionalProperties":false}"#
         )
     }
@@ -97,7 +97,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn a_folder_is_listed_by_name() {
@@ -153,7 +153,7 @@ mod tests {
             --- ..
             error: `..` is outside the workspace `HOME/yard`
             --- b.txt/x
-            error: `b.txt/x` is not a folder, or has a file where a folder is needed
+            error: `b.txt/x` is not a folder, or a part of the path is a file
         "#]]
         .assert_eq(&seen);
     }
@@ -183,12 +183,12 @@ mod tests {
             seen += &yard.ask(tool, input).await;
         }
         expect![[r#"
-            error: the workspace `HOME/yard` is gone
-            error: the workspace `HOME/yard` is gone
-            error: the workspace `HOME/yard` is gone
-            error: the workspace `HOME/yard` is gone
-            error: the workspace `HOME/yard` is gone
-            error: the workspace `HOME/yard` is gone
+            error: the workspace `HOME/yard` was deleted
+            error: the workspace `HOME/yard` was deleted
+            error: the workspace `HOME/yard` was deleted
+            error: the workspace `HOME/yard` was deleted
+            error: the workspace `HOME/yard` was deleted
+            error: the workspace `HOME/yard` was deleted
         "#]]
         .assert_eq(&seen);
     }

@@ -48,7 +48,7 @@ impl Tool for ManageTasks {
     }
 
     fn description(&self) -> &'static str {
-        "Plans tasks and says where they stand: for work of several parts, so that none is forgotten. Creates and \
+        "Plans tasks and tracks their status, for work with several parts. Creates and \
          updates in one call, all of it or nothing, and answers with all tasks of this conversation; with neither it \
          only answers. Set a task to `in_progress` when you begin with it, and to `complete` only when you have seen \
          that it is done."
@@ -58,14 +58,14 @@ impl Tool for ManageTasks {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""create":{"type":"array","description":"New tasks, in their order; they begin as `pending`.","items":{"type":"object","properties":{"#,
-            r#""subject":{"type":"string","description":"What it is about, in a few words."},"#,
-            r#""description":{"type":"string","description":"What is to be done, and how one sees that it is."}"#,
+            r#""subject":{"type":"string","description":"The subject, in a few words."},"#,
+            r#""description":{"type":"string","description":"What has to be done, and how to check that it is."}"#,
             r#"},"required":["subject"],"additionalProperties":false}},"#,
-            r#""update":{"type":"array","description":"What changes in tasks that are there.","items":{"type":"object","properties":{"#,
-            r#""id":{"type":"string","description":"The task, as the list calls it."},"#,
-            r#""status":{"type":"string","enum":["pending","in_progress","complete","failed","cancelled"],"description":"Where it stands now."},"#,
-            r#""subject":{"type":"string","description":"What it is about from now on."},"#,
-            r#""description":{"type":"string","description":"What is to be done from now on."}"#,
+            r#""update":{"type":"array","description":"Changes of existing tasks.","items":{"type":"object","properties":{"#,
+            r#""id":{"type":"string","description":"Id of the task, as listed."},"#,
+            r#""status":{"type":"string","enum":["pending","in_progress","complete","failed","cancelled"],"description":"Its new status."},"#,
+            r#""subject":{"type":"string","description":"Its new subject."},"#,
+            r#""description":{"type":"string","description":"Its new description."}"#,
             r#"},"required":["id"],"additionalProperties":false}}"#,
             r#"},"additionalProperties":false}"#
         )
@@ -165,7 +165,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn a_plan_is_made_and_kept() {

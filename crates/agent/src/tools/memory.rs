@@ -50,9 +50,9 @@ impl Tool for Memory {
     }
 
     fn description(&self) -> &'static str {
-        "Keeps short texts under names, to be known later: `write` replaces what is there, `read` gives it back, \
+        "Keeps short named texts for later: `write` stores or replaces one, `read` returns it, \
          `delete` forgets it, `list` shows all names. Scope `thread` is this conversation alone, `user` is all of this \
-         user's conversations, in every folder. Keep what will still be true and useful then; never a password or a key."
+         user's conversations, in every folder. Store what will stay true and useful; never a password or a key."
     }
 
     fn schema(&self) -> &'static str {
@@ -61,7 +61,7 @@ impl Tool for Memory {
             r#""action":{"type":"string","enum":["list","read","write","delete"],"description":"What to do."},"#,
             r#""name":{"type":"string","description":"The name: small letters, digits, `-`, `_` and `.`. Not for `list`."},"#,
             r#""text":{"type":"string","description":"What to keep, at most 4096 bytes. Only for `write`."},"#,
-            r#""scope":{"type":"string","enum":["thread","user"],"description":"Whose it is; `thread` without."}"#,
+            r#""scope":{"type":"string","enum":["thread","user"],"description":"Scope of the text; the default is `thread`."}"#,
             r#"},"required":["action"],"additionalProperties":false}"#
         )
     }
@@ -135,11 +135,11 @@ fn list(kept: &[MemoryEntry]) -> String {
     if kept.is_empty() {
         return "nothing is remembered".to_owned();
     }
-    kept.iter().map(summary_line).collect::<Vec<_>>().join("\n")
+    kept.iter().map(memory_line).collect::<Vec<_>>().join("\n")
 }
 
 /// Formats a memory as one line.
-pub(crate) fn summary_line(memory: &MemoryEntry) -> String {
+pub(crate) fn memory_line(memory: &MemoryEntry) -> String {
     let scope = if memory.thread.is_some() { "thread" } else { "user" };
     let text = tasks::short(memory.text.lines().next().unwrap_or_default());
     format!("{} ({scope}): {}", memory.name, fenced(&text))
@@ -150,7 +150,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn what_is_written_is_known_later() {

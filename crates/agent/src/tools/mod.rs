@@ -15,7 +15,7 @@ mod job_cancel;
 mod job_output;
 mod list;
 mod manage_tasks;
-pub(crate) mod memory;
+mod memory;
 mod path_glob;
 mod read;
 mod session_info;
@@ -24,8 +24,6 @@ mod skill;
 mod spawn_sub_agent;
 #[cfg(feature = "crash-points")]
 mod stamp;
-#[cfg(test)]
-pub(crate) mod testing;
 mod walk;
 mod web_fetch;
 mod write;
@@ -38,6 +36,7 @@ use serde_json::Value;
 
 use crate::{BoxFuture, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
+pub(crate) use memory::memory_line;
 pub(crate) use spawn_sub_agent::{outcome_of, sub_agent_output, unfinished_output};
 pub use web_fetch::AllowedHosts;
 
@@ -153,7 +152,7 @@ fn run_in<'a, A: DeserializeOwned + Send + 'static>(
         match done {
             Ok(Ok(output)) => output,
             Ok(Err(refusal)) => refusal.into(),
-            Err(_) => ToolOutput::error(format!("`{}` broke off before it was done", tool.name())),
+            Err(_) => ToolOutput::error(format!("`{}` was interrupted", tool.name())),
         }
     })
 }
@@ -177,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_docs_say_what_every_tool_takes() {
-        let docs = include_str!("../../../../docs/guide/run.md");
+        let docs = include_str!("../../../../docs/reference/tools.md");
         for tool in builtin() {
             let schema: serde_json::Value = serde_json::from_str(tool.schema()).expect("a schema");
             let needed: Vec<&str> = schema["required"]
@@ -191,8 +190,9 @@ mod tests {
             let mut takes: Vec<String> = names.map(|name| format!("{name}{}", sign(name))).collect();
             takes.sort();
             let line = docs.lines().find_map(|line| line.strip_prefix(&format!("{} {{", tool.name())));
-            let line =
-                line.unwrap_or_else(|| panic!("docs/guide/run.md does not say what `{}` takes", tool.name()));
+            let line = line.unwrap_or_else(|| {
+                panic!("docs/reference/tools.md does not say what `{}` takes", tool.name())
+            });
             let told = line.trim_end_matches('}').split(", ").filter(|name| !name.is_empty());
             let mut told: Vec<&str> = told.collect();
             told.sort_unstable();

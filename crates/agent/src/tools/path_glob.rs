@@ -20,7 +20,7 @@ impl PathGlob {
         }
         if glob.starts_with('/') || glob.split('/').any(|part| part == "..") {
             return Err(Refusal(format!(
-                "`{field}` is matched below `path`, so it cannot start with `/` or hold `..`: {glob}"
+                "`{field}` is matched below `path`, so it cannot start with `/` or contain `..`: {glob}"
             )));
         }
         let names_only = !glob.contains('/');
@@ -28,7 +28,7 @@ impl PathGlob {
             .literal_separator(true)
             .backslash_escape(true)
             .build()
-            .map_err(|error| Refusal(format!("`{field}` is no glob: {error}")))?
+            .map_err(|error| Refusal(format!("`{field}` is not a glob: {error}")))?
             .compile_matcher();
         Ok(Self { matcher, names_only })
     }

@@ -41,15 +41,15 @@ impl Tool for Read {
 
     fn description(&self) -> &'static str {
         "Shows a text file with its lines numbered, or a png, jpeg, gif or webp picture. Long files come in parts: \
-         the last line of the answer says how to go on."
+         the last line of the answer says how to continue."
     }
 
     fn schema(&self) -> &'static str {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""path":{"type":"string","description":"The file, relative to the workspace."},"#,
-            r#""offset":{"type":"integer","minimum":1,"description":"The first line to show; without it, 1."},"#,
-            r#""limit":{"type":"integer","minimum":1,"description":"How many lines to show; without it, 2000."}"#,
+            r#""offset":{"type":"integer","minimum":1,"description":"First line to show; the default is 1."},"#,
+            r#""limit":{"type":"integer","minimum":1,"description":"Maximum number of lines; the default is 2000."}"#,
             r#"},"required":["path"],"additionalProperties":false}"#
         )
     }
@@ -141,7 +141,7 @@ fn show_numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<
         last += 1;
     }
     if last < total {
-        shown += &format!("[lines {offset} to {last} of {total}; go on with offset {}]", last + 1);
+        shown += &format!("[lines {offset} to {last} of {total}; continue with offset {}]", last + 1);
     }
     Ok(ToolOutput::text(shown.strip_suffix('\n').unwrap_or(&shown)))
 }
@@ -178,7 +178,7 @@ fn read_part(args: &Args, name: &str, file: std::fs::File) -> Result<ToolOutput,
     if last < offset {
         return Err(Refusal(format!("`{name}` has {} lines; there is no line {offset}", offset - 1)));
     }
-    shown += &format!("[lines {offset} to {last}; go on with offset {}]", last + 1);
+    shown += &format!("[lines {offset} to {last}; continue with offset {}]", last + 1);
     Ok(ToolOutput::text(shown))
 }
 
@@ -188,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     use crate::picture::tests;
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn lines_are_numbered_and_parts_say_how_to_go_on() {
@@ -241,7 +241,7 @@ mod tests {
             --- {"path":"ten.txt","offset":3,"limit":2}
                  3	3
                  4	4
-            [lines 3 to 4 of 10; go on with offset 5]
+            [lines 3 to 4 of 10; continue with offset 5]
             --- {"path":"ten.txt","offset":10,"limit":1}
                 10	10
             --- {"path":"ten.txt","offset":11}
@@ -262,7 +262,7 @@ mod tests {
             --- {"path":"none.txt"}
             error: `none.txt` does not exist
             --- {"path":"ten.txt/"}
-            error: `ten.txt/` is not a folder, or has a file where a folder is needed
+            error: `ten.txt/` is not a folder, or a part of the path is a file
                  1	<2000 ä>… [cut: the line has 2001 characters]
                  2	short
         "#]]
@@ -284,8 +284,8 @@ mod tests {
             seen += &format!("{}\n", text.lines().last().expect("a line"));
         }
         expect![[r#"
-            [lines 1 to 2000 of 2345; go on with offset 2001]
-            [lines 1 to 130 of 300; go on with offset 131]
+            [lines 1 to 2000 of 2345; continue with offset 2001]
+            [lines 1 to 130 of 300; continue with offset 131]
             error: `huge.txt` is larger than 33554432 bytes; use `grep` to find the part you need, and `offset` and `limit` to read it
         "#]]
         .assert_eq(&seen);

@@ -20,7 +20,7 @@ impl Tool for SessionInfo {
     }
 
     fn description(&self) -> &'static str {
-        "Tells of this conversation: its title, its folder, when it began, the model, and the steps, tokens, money and \
+        "Reports facts about this conversation: title, folder, start time, model, and the steps, tokens, cost and \
          tasks so far."
     }
 
@@ -96,7 +96,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn a_conversation_tells_of_itself() {

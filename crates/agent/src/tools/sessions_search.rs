@@ -26,7 +26,7 @@ impl Tool for SessionsSearch {
     }
 
     fn description(&self) -> &'static str {
-        "Finds words in what the user and you said in all conversations, this one and earlier ones, the best match \
+        "Searches everything that the user and you said in this and all earlier conversations, the best match \
          first. All words must occur in one message; the last may be the beginning of one. What tools answered is not \
          searched."
     }
@@ -35,7 +35,7 @@ impl Tool for SessionsSearch {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""query":{"type":"string","description":"The words."},"#,
-            r#""limit":{"type":"integer","minimum":1,"maximum":50,"description":"How many places to show; 10 without."}"#,
+            r#""limit":{"type":"integer","minimum":1,"maximum":50,"description":"Maximum number of hits; the default is 10."}"#,
             r#"},"required":["query"],"additionalProperties":false}"#
         )
     }
@@ -52,7 +52,7 @@ impl Tool for SessionsSearch {
 fn find(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let hits = context.store.main().search(&args.query, args.limit.unwrap_or(DEFAULT_LIMIT))?;
     if hits.is_empty() {
-        return Ok(ToolOutput::text("nothing was said with all these words"));
+        return Ok(ToolOutput::text("no message contains all these words"));
     }
     let shown = hits.iter().map(|hit| {
         let whose = if hit.thread == context.thread { " (this conversation)" } else { "" };
@@ -68,7 +68,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn what_was_said_is_found() {
@@ -93,11 +93,11 @@ mod tests {
             Look around in the yard. (this conversation), the user, 2026-07-31 12:13
                 [Look] [around] in the yard.
             --- {"query":"\" OR *"}
-            nothing was said with all these words
+            no message contains all these words
             --- {"query":"","limit":1}
-            nothing was said with all these words
+            no message contains all these words
             --- {"query":"unsaid"}
-            nothing was said with all these words
+            no message contains all these words
         "#]]
         .assert_eq(&seen);
     }

@@ -32,15 +32,15 @@ impl Tool for Skill {
 
     /// Lists no skills, because the tools must not depend on the folder.
     fn description(&self) -> &'static str {
-        "Gives the instructions of a skill: what to do for one kind of work. The context at the head of the \
-         conversation names those that there are; read one before you do such work."
+        "Returns the instructions of a skill, which describe one kind of work. The context at the start of the \
+         conversation lists all skills; read one before you do such work."
     }
 
     fn schema(&self) -> &'static str {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""name":{"type":"string","description":"The skill."},"#,
-            r#""arguments":{"type":"string","description":"What it is to be used on, where it takes something."}"#,
+            r#""arguments":{"type":"string","description":"Arguments of the skill, if it takes any."}"#,
             r#"},"required":["name"],"additionalProperties":false}"#
         )
     }

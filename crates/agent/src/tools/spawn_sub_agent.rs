@@ -78,12 +78,12 @@ impl Tool for SpawnSubAgent {
     fn schema(&self) -> &'static str {
         concat!(
             r#"{"type":"object","properties":{"#,
-            r#""prompt":{"type":"string","description":"What it is to do, and all that it needs to know for that."},"#,
-            r#""agent":{"type":"string","description":"Which agent; the general-purpose one where nothing is said."},"#,
-            r#""model":{"type":"string","enum":["opus","sonnet","haiku"],"description":"How able a model: opus for what is hard, haiku for what is simple. Yours where nothing is said."},"#,
-            r#""task_id":{"type":"string","description":"The task of the plan that it works on, as `manage_tasks` calls it."},"#,
+            r#""prompt":{"type":"string","description":"The assignment, with everything that the agent needs to know."},"#,
+            r#""agent":{"type":"string","description":"Name of the agent; the default is the general-purpose one."},"#,
+            r#""model":{"type":"string","enum":["opus","sonnet","haiku"],"description":"Class of the model: opus for hard work, haiku for simple work. The default is your own model."},"#,
+            r#""task_id":{"type":"string","description":"Id of the planned task that it works on, from `manage_tasks`."},"#,
             r#""run_in_background":{"type":"boolean","description":"Do not wait for it."},"#,
-            r#""fork":{"type":"boolean","description":"Start from this conversation as it is, instead of an empty one."},"#,
+            r#""fork":{"type":"boolean","description":"Start with a copy of this conversation instead of an empty one."},"#,
             r#""output_schema":{"type":"object","description":"A JSON schema that its answer must fit."}"#,
             r#"},"required":["prompt"],"additionalProperties":false}"#
         )
@@ -141,9 +141,8 @@ async fn forked(args: &Args, run: &Arc<Run>, context: &ToolContext) -> Result<To
         ("output_schema", args.output_schema.is_some()),
     ];
     if let Some((name, _)) = chosen.into_iter().find(|(_, is_set)| *is_set) {
-        let why = format!(
-            "a fork is you as you are, and `{name}` would make it somebody else: leave it out, or `fork`"
-        );
+        let why =
+            format!("a fork keeps your settings, so `{name}` cannot be set: leave out `{name}` or `fork`");
         return Err(Refusal(why));
     }
     if args.prompt.trim().is_empty() {
@@ -190,7 +189,7 @@ async fn wait_for_end(run: &Run, id: &RunId, member: Option<Member>) -> Result<R
 
 /// Returns the run that makes the call.
 pub(super) fn calling_run(context: &ToolContext) -> Result<&Arc<Run>, Refusal> {
-    context.run.as_ref().ok_or_else(|| Refusal("there is no run that could have sub-agents".to_owned()))
+    context.run.as_ref().ok_or_else(|| Refusal("this call has no run that could start sub-agents".to_owned()))
 }
 
 /// Reads a run's outcome from the journal.
@@ -222,7 +221,7 @@ pub(crate) fn sub_agent_output(ended: &RunOutcome, schema: Option<&Value>) -> To
         }
         RunStatus::Paused => ToolOutput::error(unfinished_output(run_id, *status, words::GOES_ON)),
         _ => {
-            let error = error.as_deref().unwrap_or("it was ended before it had an answer");
+            let error = error.as_deref().unwrap_or("it ended before it had an answer");
             let status = Some(status.as_str());
             ToolOutput::error(to_json(&SubAgentAnswer {
                 run_id,

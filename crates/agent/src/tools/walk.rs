@@ -227,7 +227,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
     use crate::workspace::shown;
 
     fn walked(limits: WalkLimits, stop: &CancelFlag) -> String {

@@ -30,15 +30,15 @@ impl Tool for Write {
     }
 
     fn description(&self) -> &'static str {
-        "Writes a whole file, with the folders it needs. A file that is there must have been `read` first, and what was \
-         in it is lost: `edit` changes a part."
+        "Writes a whole file, with the folders it needs. An existing file must have been `read` first, and its old content \
+         is lost; use `edit` to change a part."
     }
 
     fn schema(&self) -> &'static str {
         concat!(
             r#"{"type":"object","properties":{"#,
             r#""path":{"type":"string","description":"The file, relative to the workspace."},"#,
-            r#""content":{"type":"string","description":"All that shall be in it."}"#,
+            r#""content":{"type":"string","description":"The whole content of the file."}"#,
             r#"},"required":["path","content"],"additionalProperties":false}"#
         )
     }
@@ -95,7 +95,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use crate::tools::testing::TestWorkspace;
+    use crate::testing::TestWorkspace;
 
     #[tokio::test]
     async fn files_are_made_and_replaced() {
@@ -142,9 +142,9 @@ mod tests {
             old.sh: wrote `old.sh`, 10 bytes
             inner: wrote `inner`, 14 bytes
             folder: error: `folder` is a folder
-            folder/: error: the path `folder/` ends like a folder's, where a file's is needed
-            missing/: error: the path `missing/` ends like a folder's, where a file's is needed
-            new.txt/below: error: `new.txt/below` is not a folder, or has a file where a folder is needed
+            folder/: error: the path `folder/` ends like a folder path, but a file path is needed
+            missing/: error: the path `missing/` ends like a folder path, but a file path is needed
+            new.txt/below: error: `new.txt/below` is not a folder, or a part of the path is a file
             none/../x: error: `none/../x` does not exist
             ../x: error: `../x` is outside the workspace `HOME/yard`
             /etc/x: error: `/etc/x` is outside the workspace `HOME/yard`

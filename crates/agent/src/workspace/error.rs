@@ -21,24 +21,22 @@ pub enum WorkspaceError {
     #[error("`{0}` does not exist")]
     Missing(String),
     /// The workspace itself was deleted.
-    #[error("the workspace `{0}` is gone")]
+    #[error("the workspace `{0}` was deleted")]
     Deleted(String),
     /// The workspace was moved, and another folder has its name.
-    #[error(
-        "the workspace `{0}` was moved away, and another folder is in its place; ask the user to put it back"
-    )]
+    #[error("the workspace `{0}` was moved, and another folder has its name; ask the user to move it back")]
     Replaced(String),
     /// The path is a folder, but a file is needed.
     #[error("`{0}` is a folder")]
     IsFolder(String),
     /// A part of the path is not a folder.
-    #[error("`{0}` is not a folder, or has a file where a folder is needed")]
+    #[error("`{0}` is not a folder, or a part of the path is a file")]
     NotFolder(String),
     /// Reading it could block or have an effect.
     #[error("`{0}` is a pipe, socket or device, not a file")]
     NotFile(String),
     /// A circle of links, or a link of `/proc`, which can lead anywhere.
-    #[error("`{0}` leads through a circle of symlinks, or one that cannot be followed")]
+    #[error("`{0}` contains a symlink loop, or a symlink that cannot be followed")]
     LinkLoop(String),
     /// The path is malformed.
     #[error("the path `{path}` {why}")]
@@ -73,10 +71,10 @@ pub enum WorkspaceError {
         why: String,
     },
     /// Another process is writing the same file.
-    #[error("somebody else is writing `{0}` right now")]
+    #[error("another process is writing `{0}` right now")]
     Busy(String),
     /// The system cannot keep paths inside the workspace, so nothing is opened.
-    #[error("this system cannot keep paths inside a workspace: it has no `openat2` (Linux 5.6)")]
+    #[error("this system cannot keep paths inside a workspace: it has no `openat2` (needs Linux 5.6)")]
     Unsupported,
     /// Any other error of the system.
     #[error("cannot {doing} `{path}`")]

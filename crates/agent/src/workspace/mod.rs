@@ -11,14 +11,15 @@
 mod error;
 mod folder;
 mod git;
-pub(crate) mod hard_links;
-pub(crate) mod places;
-pub(crate) mod protected;
+mod hard_links;
+mod places;
+mod protected;
 mod replace;
 mod resolve;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -28,13 +29,28 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::permission::{Judgement, Rules};
 pub use error::WorkspaceError;
 pub(crate) use error::shown;
 pub(crate) use folder::{Entries, EntryKind, Folder};
-pub(crate) use hard_links::DeniedHardLinks;
-use places::ProtectedPlaces;
-pub use protected::{PROTECTED_NAMES, ProtectedName};
+pub(crate) use hard_links::{DeniedHardLinks, other_names};
+pub(crate) use places::{ProtectedPlace, ProtectedPlaces, link_end, real_paths};
+use protected::ProtectedName;
+pub(crate) use protected::{
+    GIT_TARGET, PROGRAM_NAMES, REPOSITORY, REPOSITORY_PART, is_one_of, protected_name,
+};
+pub(crate) use resolve::resolve_existing;
+
+/// Rules for real paths in a workspace.
+pub trait PathRules: Debug + Send + Sync {
+    /// Returns why a place may not be read or written.
+    fn denial_reason(&self, place: &Path, writing: bool) -> Option<String>;
+
+    /// Returns true if reading may be denied somewhere.
+    fn denies_any(&self) -> bool;
+
+    /// Returns true if walks skip a place.
+    fn is_excluded_from_walks(&self, place: &Path) -> bool;
+}
 
 /// The folder that a run works in. Nothing outside it can be reached through it: neither by `..`, nor by a
 /// symlink, nor by a symlink that appears at the wrong moment.
@@ -49,7 +65,7 @@ pub struct Workspace {
     /// Folders in the workspace that no tool may use, relative to the root.
     hidden: Vec<PathBuf>,
     /// Rules for real paths: the user's, and in a run those of its agent's definition.
-    rules: Vec<Arc<Rules>>,
+    rules: Vec<Arc<dyn PathRules>>,
 }
 
 impl Workspace {
@@ -82,7 +98,7 @@ impl Workspace {
     }
 
     /// Adds rules that say which files may not be read or written.
-    pub fn with_rules(mut self, rules: Arc<Rules>) -> Self {
+    pub fn with_rules(mut self, rules: Arc<impl PathRules + 'static>) -> Self {
         self.rules.push(rules);
         self
     }
@@ -92,24 +108,18 @@ impl Workspace {
         if self.hidden.iter().any(|closed| place.starts_with(closed)) {
             return Some("offshoot keeps its journal or its settings there".to_owned());
         }
-        self.rules.iter().find_map(|rules| rules.why_closed(place, writing))
+        self.rules.iter().find_map(|rules| rules.denial_reason(place, writing))
     }
 
     /// Returns true if reading may be denied somewhere in the workspace.
     pub(crate) fn denies_any(&self) -> bool {
-        !self.hidden.is_empty() || self.rules.iter().any(|rules| rules.close_some())
+        !self.hidden.is_empty() || self.rules.iter().any(|rules| rules.denies_any())
     }
 
     /// Returns true if walks through folders skip a place.
     pub(crate) fn is_excluded_from_walks(&self, place: &Path) -> bool {
         self.hidden.iter().any(|closed| place.starts_with(closed))
-            || self.rules.iter().any(|rules| rules.keeps_from_walks(place))
-    }
-
-    /// Decides about a call. The strictest rule wins.
-    pub(crate) fn judge(&self, tool: &str, input: &serde_json::Value) -> Judgement {
-        let judged = self.rules.iter().map(|rules| rules.judge(tool, input, self));
-        judged.fold(Judgement::Allow, Judgement::and)
+            || self.rules.iter().any(|rules| rules.is_excluded_from_walks(place))
     }
 
     fn check_access(&self, place: &Path, path: &Path, writing: bool) -> Result<(), WorkspaceError> {
@@ -143,7 +153,7 @@ impl Workspace {
                 part => plain.push(part),
             }
         }
-        let real = really(&plain);
+        let real = resolve_existing(&plain);
         let below = |path: &Path| {
             let roots = [&self.canonical, &self.given];
             roots.iter().find_map(|root| path.strip_prefix(root).ok().map(Path::to_path_buf))
@@ -187,7 +197,7 @@ impl Workspace {
     ) -> Result<FileContent, E> {
         let relative = self.relative(path)?;
         if resolve::means_folder(path) {
-            let why = "ends like a folder's, where a file's is needed";
+            let why = "ends like a folder path, but a file path is needed";
             return Err(WorkspaceError::BadPath { path: shown(path), why }.into());
         }
         let failed = |errno| self.explain(errno, "write", path);
@@ -248,7 +258,7 @@ impl Workspace {
         let place = self.place_of(&file).map_err(|errno| self.explain(errno, "find", path))?;
         self.check_access(&place, path, false)?;
         if let Some(why) = DeniedHardLinks::new(self).denial_reason(&file) {
-            let why = format!("it is another name of a file that is: {why}");
+            let why = format!("it is another name of a closed file: {why}");
             return Err(WorkspaceError::Denied { path: shown(path), why });
         }
         match FileType::from_raw_mode(stat.st_mode) {
@@ -308,13 +318,6 @@ impl Workspace {
     fn is_deleted(&self) -> bool {
         rustix::fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)
     }
-}
-
-fn really(path: &Path) -> Option<PathBuf> {
-    path.ancestors().find_map(|there| {
-        let rest = path.strip_prefix(there).ok()?;
-        there.canonicalize().ok().map(|real| real.join(rest))
-    })
 }
 
 /// Returns the current path of an open file or folder.

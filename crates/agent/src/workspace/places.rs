@@ -11,8 +11,7 @@ use super::git;
 use super::protected::{
     self, GIT_TARGET, PROGRAM_NAMES, ProtectedName, REPOSITORY, REPOSITORY_NAMES, REPOSITORY_PART,
 };
-
-const MAX_LINKS: usize = 40;
+use super::resolve::{MAX_LINKS, resolve_existing};
 
 /// A protected place. No folder above it is a link, but it may be a link itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,12 +146,6 @@ pub(crate) fn link_end(path: &Path) -> Option<PathBuf> {
         }
     }
     None
-}
-
-fn resolve_existing(path: &Path) -> Option<PathBuf> {
-    let (there, real) = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)))?;
-    let rest = path.strip_prefix(there).ok()?;
-    Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
 }
 
 fn is_folder(path: &Path) -> bool {

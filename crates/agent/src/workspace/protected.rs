@@ -8,25 +8,25 @@ use std::path::{Component, Path};
 
 /// A protected name, with the reason.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ProtectedName {
+pub(crate) struct ProtectedName {
     /// Name in lower case.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Consequence of a write.
-    pub why: &'static str,
+    pub(crate) why: &'static str,
 }
 
 /// All protected names.
-pub const PROTECTED_NAMES: &[ProtectedName] = &[
-    ProtectedName { name: ".git", why: "git runs the hooks and the programs that are named there" },
-    ProtectedName { name: ".offshoot", why: "agents, rules and servers of offshoot are read from there" },
-    ProtectedName { name: ".claude", why: "Claude Code runs hooks and takes rights from there" },
-    ProtectedName { name: ".opencode", why: "OpenCode runs plugins and takes rights from there" },
+pub(super) const PROTECTED_NAMES: &[ProtectedName] = &[
+    ProtectedName { name: ".git", why: "git runs hooks and programs that are configured there" },
+    ProtectedName { name: ".offshoot", why: "offshoot reads agents, rules and servers from there" },
+    ProtectedName { name: ".claude", why: "Claude Code reads hooks and permissions from there" },
+    ProtectedName { name: ".opencode", why: "OpenCode reads plugins and permissions from there" },
     ProtectedName { name: ".mcp.json", why: "it names programs that are started as tool servers" },
-    ProtectedName { name: "opencode.json", why: "it names programs and rights for OpenCode" },
-    ProtectedName { name: "opencode.jsonc", why: "it names programs and rights for OpenCode" },
-    ProtectedName { name: "offshoot.toml", why: "it says what offshoot may do" },
-    ProtectedName { name: ".envrc", why: "direnv runs it for whoever enters the folder" },
-    ProtectedName { name: ".vscode", why: "editors run the tasks and programs that are named there" },
+    ProtectedName { name: "opencode.json", why: "it configures programs and permissions of OpenCode" },
+    ProtectedName { name: "opencode.jsonc", why: "it configures programs and permissions of OpenCode" },
+    ProtectedName { name: "offshoot.toml", why: "it sets offshoot's permissions" },
+    ProtectedName { name: ".envrc", why: "direnv runs it in every shell that enters the folder" },
+    ProtectedName { name: ".vscode", why: "editors run tasks and programs that are configured there" },
     ProtectedName { name: ".husky", why: "git runs the hooks in it" },
     ProtectedName { name: ".githooks", why: "git runs the hooks in it" },
 ];
@@ -35,17 +35,15 @@ pub const PROTECTED_NAMES: &[ProtectedName] = &[
 /// settings.
 pub(crate) const REPOSITORY: ProtectedName = ProtectedName {
     name: "HEAD",
-    why: "git takes a folder with `HEAD`, `objects` and `refs` for a repository, and runs the programs that are named there",
+    why: "git takes a folder with `HEAD`, `objects` and `refs` for a repository, and runs programs that are configured there",
 };
 
 /// A part of a repository that is the whole workspace.
 pub(crate) const REPOSITORY_PART: ProtectedName = ProtectedName { name: "hooks", ..REPOSITORY };
 
 /// A path that a repository's settings refer to.
-pub(crate) const GIT_TARGET: ProtectedName = ProtectedName {
-    name: "core.hooksPath",
-    why: "the settings of git lead there, and it runs what it finds",
-};
+pub(crate) const GIT_TARGET: ProtectedName =
+    ProtectedName { name: "core.hooksPath", why: "git's settings refer to it, and git runs what is there" };
 
 /// Names in a repository. If the workspace is a repository, these are protected and nothing else.
 pub(crate) const REPOSITORY_NAMES: &[&str] = &[

@@ -25,7 +25,7 @@ pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OF
 pub(super) const PATH_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Maximum number of links in one path, the same as Linux's.
-const MAX_LINKS: usize = 40;
+pub(super) const MAX_LINKS: usize = 40;
 
 /// Opens `path` below `folder`, or fails. It is a single system call, so no other process can interfere.
 #[cfg(target_os = "linux")]
@@ -59,7 +59,7 @@ impl Workspace {
             return bad("is empty");
         }
         if bytes.contains(&0) {
-            return bad("holds a NUL byte");
+            return bad("contains a NUL byte");
         }
         if !path.is_absolute() {
             return Ok(path.to_path_buf());
@@ -215,6 +215,14 @@ fn split(path: &Path) -> Option<(&Path, &OsStr)> {
 pub(super) fn means_folder(path: &Path) -> bool {
     let bytes = path.as_os_str().as_bytes();
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")
+}
+
+/// Resolves links as far as something exists. The last parts of the path may be missing.
+pub(crate) fn resolve_existing(path: &Path) -> Option<PathBuf> {
+    let (there, real) = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)))?;
+    let rest = path.strip_prefix(there).ok()?;
+    // Joining an empty rest would leave a trailing slash.
+    Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
 }
 
 /// Replaces the empty path, which means the root, by `.` for the kernel.

@@ -7,7 +7,7 @@ use expect_test::expect;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags};
 use serde_json::json;
 
-use crate::tools::testing::{SECRET, TestWorkspace};
+use crate::testing::{SECRET, TestWorkspace};
 use crate::{Workspace, WorkspaceError};
 
 /// Creates a workspace with every kind of link.
@@ -148,19 +148,19 @@ fn a_path_leads_to_a_file_inside_or_nowhere() {
         "/": error: `/` is outside the workspace `HOME/yard`
         "ROOT/../outside/secret.txt": error: `HOME/yard/../outside/secret.txt` is outside the workspace `HOME/yard`
         "ROOT-not/plain.txt": error: `HOME/yard-not/plain.txt` is outside the workspace `HOME/yard`
-        "circle": error: `circle` leads through a circle of symlinks, or one that cannot be followed
-        "ping": error: `ping` leads through a circle of symlinks, or one that cannot be followed
+        "circle": error: `circle` contains a symlink loop, or a symlink that cannot be followed
+        "ping": error: `ping` contains a symlink loop, or a symlink that cannot be followed
         "dangling": error: `dangling` does not exist
         "none/plain.txt": error: `none/plain.txt` does not exist
-        "plain.txt/": error: `plain.txt/` is not a folder, or has a file where a folder is needed
-        "plain.txt/x": error: `plain.txt/x` is not a folder, or has a file where a folder is needed
+        "plain.txt/": error: `plain.txt/` is not a folder, or a part of the path is a file
+        "plain.txt/x": error: `plain.txt/x` is not a folder, or a part of the path is a file
         "a": error: `a` is a folder
         ".": error: `.` is a folder
         "ROOT": error: `HOME/yard` is a folder
         "pipe": error: `pipe` is a pipe, socket or device, not a file
         "socket": error: `socket` is a pipe, socket or device, not a file
         "": error: the path `` is empty
-        "nul\0": error: the path `nul\u{0}` holds a NUL byte
+        "nul\0": error: the path `nul\u{0}` contains a NUL byte
         "two\nlines": error: `two\nlines` does not exist
         "LONG": error: the path `LONG` is too long
         "LONGER": error: the path `LONGER` is too long
@@ -229,18 +229,18 @@ fn a_write_lands_inside_or_nowhere() {
         "absolute dots": error: `absolute dots` is outside the workspace `HOME/yard`
         "dangling out": error: `dangling out` is outside the workspace `HOME/yard`
         "dangling absolute out": error: `dangling absolute out` is outside the workspace `HOME/yard`
-        "dangling/below.txt": error: `dangling/below.txt` is not a folder, or has a file where a folder is needed
+        "dangling/below.txt": error: `dangling/below.txt` is not a folder, or a part of the path is a file
         "slashHOME/outside/new.txt": error: `slashHOME/outside/new.txt` is outside the workspace `HOME/yard`
         "procHOME/outside/new.txt": error: `procHOME/outside/new.txt` is outside the workspace `HOME/yard`
         "../new.txt": error: `../new.txt` is outside the workspace `HOME/yard`
         "new/../../new.txt": error: `new/../../new.txt` is outside the workspace `HOME/yard`
-        "circle": error: `circle` leads through a circle of symlinks, or one that cannot be followed
-        "circle/new.txt": error: `circle/new.txt` leads through a circle of symlinks, or one that cannot be followed
+        "circle": error: `circle` contains a symlink loop, or a symlink that cannot be followed
+        "circle/new.txt": error: `circle/new.txt` contains a symlink loop, or a symlink that cannot be followed
         "pipe": error: `pipe` is a pipe, socket or device, not a file
         "socket": error: `socket` is a pipe, socket or device, not a file
         "a": error: `a` is a folder
         "..": error: `..` is a folder
-        "nul\0": error: the path `nul\u{0}` holds a NUL byte
+        "nul\0": error: the path `nul\u{0}` contains a NUL byte
         "<255 n>": written
         "<255 n>n": error: the path `<255 n>n` is too long
     "#]].assert_eq(&seen);
@@ -508,42 +508,42 @@ fn a_protected_place_cannot_be_written_by_any_way() {
         seen += &scrubbed(&yard, &format!("{path:?}: {wrote}\n"));
     }
     expect![[r#"
-        ".git/config": error: `.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".git/hooks/pre-commit": error: `.git/hooks/pre-commit` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".git/new/deep/file": error: `.git/new/deep/file` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".git": error: `.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".GIT/hooks/pre-commit": error: `.GIT/hooks/pre-commit` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".Git/config": error: `.Git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "git~1/config": error: `git~1/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".git./config": error: `.git./config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".git /config": error: `.git /config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "plain/../.git/config": error: `plain/../.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "./.git//hooks/../config": error: `./.git//hooks/../config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "HOME/yard/.git/config": error: `HOME/yard/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "HOME/yard/plain/../.git/config": error: `HOME/yard/plain/../.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "sub/.git": error: `sub/.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "sub/.git/config": error: `sub/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "plain/.git": error: `plain/.git` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "plain/.git/hooks/x": error: `plain/.git/hooks/x` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "new/folder/.git/config": error: `new/folder/.git/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "hooks/pre-commit": error: `hooks/pre-commit` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "config": error: `config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "chain": error: `chain` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "plain/up/config": error: `plain/up/config` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "absolute/hooks/x": error: `absolute/hooks/x` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        "dangling": error: `dangling` is protected: direnv runs it for whoever enters the folder; ask the user to change it
+        ".git/config": error: `.git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".git/hooks/pre-commit": error: `.git/hooks/pre-commit` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".git/new/deep/file": error: `.git/new/deep/file` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".git": error: `.git` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".GIT/hooks/pre-commit": error: `.GIT/hooks/pre-commit` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".Git/config": error: `.Git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "git~1/config": error: `git~1/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".git./config": error: `.git./config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".git /config": error: `.git /config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "plain/../.git/config": error: `plain/../.git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "./.git//hooks/../config": error: `./.git//hooks/../config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "HOME/yard/.git/config": error: `HOME/yard/.git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "HOME/yard/plain/../.git/config": error: `HOME/yard/plain/../.git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "sub/.git": error: `sub/.git` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "sub/.git/config": error: `sub/.git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "plain/.git": error: `plain/.git` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "plain/.git/hooks/x": error: `plain/.git/hooks/x` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "new/folder/.git/config": error: `new/folder/.git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "hooks/pre-commit": error: `hooks/pre-commit` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "config": error: `config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "chain": error: `chain` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "plain/up/config": error: `plain/up/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "absolute/hooks/x": error: `absolute/hooks/x` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        "dangling": error: `dangling` is protected: direnv runs it in every shell that enters the folder; ask the user to change it
         "dangling folder": error: `dangling folder` is protected: git runs the hooks in it; ask the user to change it
-        "dangling deep": error: `dangling deep` is protected: git runs the hooks and the programs that are named there; ask the user to change it
-        ".offshoot/agents/a.md": error: `.offshoot/agents/a.md` is protected: agents, rules and servers of offshoot are read from there; ask the user to change it
-        ".claude/settings.json": error: `.claude/settings.json` is protected: Claude Code runs hooks and takes rights from there; ask the user to change it
-        ".opencode/plugin/x.js": error: `.opencode/plugin/x.js` is protected: OpenCode runs plugins and takes rights from there; ask the user to change it
+        "dangling deep": error: `dangling deep` is protected: git runs hooks and programs that are configured there; ask the user to change it
+        ".offshoot/agents/a.md": error: `.offshoot/agents/a.md` is protected: offshoot reads agents, rules and servers from there; ask the user to change it
+        ".claude/settings.json": error: `.claude/settings.json` is protected: Claude Code reads hooks and permissions from there; ask the user to change it
+        ".opencode/plugin/x.js": error: `.opencode/plugin/x.js` is protected: OpenCode reads plugins and permissions from there; ask the user to change it
         ".mcp.json": error: `.mcp.json` is protected: it names programs that are started as tool servers; ask the user to change it
-        "opencode.json": error: `opencode.json` is protected: it names programs and rights for OpenCode; ask the user to change it
-        "OpenCode.jsonc": error: `OpenCode.jsonc` is protected: it names programs and rights for OpenCode; ask the user to change it
-        "offshoot.toml": error: `offshoot.toml` is protected: it says what offshoot may do; ask the user to change it
-        ".envrc": error: `.envrc` is protected: direnv runs it for whoever enters the folder; ask the user to change it
-        "plain/.envrc": error: `plain/.envrc` is protected: direnv runs it for whoever enters the folder; ask the user to change it
-        ".vscode/tasks.json": error: `.vscode/tasks.json` is protected: editors run the tasks and programs that are named there; ask the user to change it
+        "opencode.json": error: `opencode.json` is protected: it configures programs and permissions of OpenCode; ask the user to change it
+        "OpenCode.jsonc": error: `OpenCode.jsonc` is protected: it configures programs and permissions of OpenCode; ask the user to change it
+        "offshoot.toml": error: `offshoot.toml` is protected: it sets offshoot's permissions; ask the user to change it
+        ".envrc": error: `.envrc` is protected: direnv runs it in every shell that enters the folder; ask the user to change it
+        "plain/.envrc": error: `plain/.envrc` is protected: direnv runs it in every shell that enters the folder; ask the user to change it
+        ".vscode/tasks.json": error: `.vscode/tasks.json` is protected: editors run tasks and programs that are configured there; ask the user to change it
         ".husky/pre-commit": error: `.husky/pre-commit` is protected: git runs the hooks in it; ask the user to change it
         "hard": written
         ".gitignore": written
@@ -660,13 +660,13 @@ async fn what_is_closed_is_closed_under_its_other_names() {
     }
     seen += &yard.ask("grep", json!({ "pattern": "hidden|shown" })).await;
     expect![[r#"
-        error: `twin` is closed to tools: it is another name of a file that is: the rule `read(secrets)` forbids it
+        error: `twin` is closed to tools: it is another name of a closed file: the rule `read(secrets)` forbids it
 
-        error: `twin` is closed to tools: it is another name of a file that is: the rule `read(secrets)` forbids it
+        error: `twin` is closed to tools: it is another name of a closed file: the rule `read(secrets)` forbids it
 
-        error: `a` is closed to tools: it is another name of a file that is: offshoot keeps its journal or its settings there
+        error: `a` is closed to tools: it is another name of a closed file: offshoot keeps its journal or its settings there
 
-        error: `a` is closed to tools: it is another name of a file that is: offshoot keeps its journal or its settings there
+        error: `a` is closed to tools: it is another name of a closed file: offshoot keeps its journal or its settings there
 
              1	shown
 

@@ -150,7 +150,7 @@ async fn what_would_make_it_somebody_else_is_an_error() {
     )]);
     stage.run("Do it.").await;
     for (result, name) in stage.results("m").iter().zip(["model", "agent"]) {
-        assert!(result.contains(&format!("`{name}` would make it somebody else")), "{result}");
+        assert!(result.contains(&format!("`{name}` cannot be set")), "{result}");
     }
 }
 

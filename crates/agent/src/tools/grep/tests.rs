@@ -1,7 +1,7 @@
 use expect_test::expect;
 use serde_json::json;
 
-use crate::tools::testing::TestWorkspace;
+use crate::testing::TestWorkspace;
 
 fn yard() -> TestWorkspace {
     TestWorkspace::new(&[
@@ -140,16 +140,16 @@ async fn what_cannot_be_searched_is_named() {
         .await;
     expect![[r#"
         --- {"pattern":"(fish"}
-        error: `pattern` is no regular expression: regex parse error:
+        error: `pattern` is not a regular expression: regex parse error:
             (?:(fish)
             ^
         error: unclosed group
         --- {"pattern":"fish\\n"}
-        error: `pattern` is no regular expression: the literal "\n" is not allowed in a regex
+        error: `pattern` is not a regular expression: the literal "\n" is not allowed in a regex
         --- {"pattern":"(?:a{1000}){1000}"}
-        error: `pattern` is no regular expression: compiled regex exceeds size limit of 10485760
+        error: `pattern` is not a regular expression: compiled regex exceeds size limit of 10485760
         --- {"pattern":"fish","glob":"{a"}
-        error: `glob` is no glob: error parsing glob '{a': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
+        error: `glob` is not a glob: error parsing glob '{a': unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
         --- {"pattern":"fish","output":"count","context":2}
         error: `context` needs `output` to be "content"
         --- {"pattern":"fish","path":"data.bin"}

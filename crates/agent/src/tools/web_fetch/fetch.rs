@@ -107,7 +107,7 @@ async fn ask(
 ) -> Result<Response<Incoming>, Refusal> {
     let failed = |error: hyper::Error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        Refusal(format!("`{}` gave no answer that can be read: {error}{cause}", target.authority()))
+        Refusal(format!("`{}` gave no readable answer: {error}{cause}", target.authority()))
     };
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
@@ -129,7 +129,7 @@ async fn read_page(target: FetchTarget, response: Response<Incoming>) -> Result<
     let content_type = text(&head.headers, CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
     let announced = text(&head.headers, CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
     if head.status.is_success() && !is_readable(&content_type) {
-        let kind = if content_type.is_empty() { "of no known type" } else { &content_type };
+        let kind = if content_type.is_empty() { "of unknown type" } else { &content_type };
         let size = announced.map(|length| format!(", {length} bytes")).unwrap_or_default();
         return Err(Refusal(format!("`{target}` is {kind}{size}: only text, HTML, JSON and XML are read")));
     }
@@ -139,7 +139,7 @@ async fn read_page(target: FetchTarget, response: Response<Incoming>) -> Result<
     }
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal(format!("`{target}` broke off: {error}")))?;
+        let frame = frame.map_err(|error| Refusal(format!("`{target}` was interrupted: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > MAX_BYTES {
             return Err(too_long(format!("has more than {MAX_BYTES} bytes")));
@@ -148,7 +148,7 @@ async fn read_page(target: FetchTarget, response: Response<Incoming>) -> Result<
     }
     let body = match text(&head.headers, CONTENT_ENCODING) {
         Some(coding) => encoding::decode(&coding, &bytes, MAX_BYTES)
-            .map_err(|error| Refusal(format!("`{target}` cannot be unpacked: {error}")))?,
+            .map_err(|error| Refusal(format!("`{target}` cannot be decompressed: {error}")))?,
         None => bytes.to_vec(),
     };
     Ok(FetchedPage { url: target.url, status: head.status, content_type, body })

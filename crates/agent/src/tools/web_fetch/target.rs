@@ -65,7 +65,7 @@ impl FromStr for AllowedHost {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no host; write it as in `example.com` or `127.0.0.1:8080`");
+        let wrong = || format!("`{text}` is not a host; write it as in `example.com` or `127.0.0.1:8080`");
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
                 (host, Some(port.parse().map_err(|_| wrong())?))
@@ -98,7 +98,7 @@ impl FetchTarget {
         }
         let url = Url::parse(text).map_err(|error| {
             Refusal(format!(
-                "`{}` is no URL: {error}; write it whole, as in `https://example.com/page`",
+                "`{}` is not a URL: {error}; write it in full, as in `https://example.com/page`",
                 shorten_url(text)
             ))
         })?;
@@ -108,10 +108,10 @@ impl FetchTarget {
     /// Resolves a redirect. It is checked like any other target, and may not go from https to http.
     pub(super) fn follow(&self, location: &str, allowed: &AllowedHosts) -> Result<Self, Refusal> {
         let url = self.url.join(location).map_err(|error| {
-            Refusal(format!("`{self}` redirects to `{}`, which is no URL: {error}", shorten_url(location)))
+            Refusal(format!("`{self}` redirects to `{}`, which is not a URL: {error}", shorten_url(location)))
         })?;
         let next = Self::of(url, allowed)
-            .map_err(|Refusal(why)| Refusal(format!("`{self}` redirects to where it may not: {why}")))?;
+            .map_err(|Refusal(why)| Refusal(format!("`{self}` redirects to a refused address: {why}")))?;
         if self.is_secure() && !next.is_secure() {
             return Err(Refusal(format!(
                 "`{self}` redirects to `{next}`, from https to http, which is refused"
@@ -129,7 +129,7 @@ impl FetchTarget {
             )));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Refusal("a URL with a user name or a password in it is refused".to_owned()));
+            return Err(Refusal("URLs with a user name or password are refused".to_owned()));
         }
         let no_host = || Refusal(format!("`{}` names no host", shorten_url(url.as_str())));
         let host = without_dot(url.host().ok_or_else(no_host)?.to_owned());
@@ -168,9 +168,9 @@ impl FetchTarget {
 
     fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
         match non_public_kind(address) {
-            Some(what) => Err(Refusal(format!(
-                "`{self}` is refused: {address} is not on the public internet, but {what}"
-            ))),
+            Some(what) => {
+                Err(Refusal(format!("`{self}` is refused: {address} is not a public address ({what})")))
+            }
             None => Ok(()),
         }
     }

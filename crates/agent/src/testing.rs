@@ -12,7 +12,7 @@ use store::{
 };
 use tempfile::TempDir;
 
-use super::builtin;
+use crate::tools::builtin;
 use crate::{Digest, Processes, ShellConfig, ToolContext, ToolOutput, Workspace};
 
 /// A temporary workspace beside a folder that no tool may reach.
@@ -61,6 +61,7 @@ impl TestWorkspace {
             thread: ThreadId::new("tyard"),
             call: CallKey { run: RunId::new("yard"), message: Seq(2), position: 0 },
             call_id: session::CallId::new("call"),
+            rules: Vec::new(),
             skills: Arc::default(),
             run: None,
             turn: None,
@@ -79,7 +80,7 @@ impl TestWorkspace {
         let output = tool.call(&input, &self.context()).await;
         let seen = output.seen.iter().map(|file| (file.path.clone(), file.sha256));
         self.seen.lock().expect("sound").extend(seen);
-        let shown = answer(&output);
+        let shown = format_output(&output);
         assert!(!shown.contains(SECRET), "{} {input} showed what is outside", tool.name());
         output
     }
@@ -88,7 +89,7 @@ impl TestWorkspace {
     pub(crate) async fn ask(&self, tool: &str, input: Value) -> String {
         let output = self.call(tool, input).await;
         let home = self.root.parent().expect("it has one").canonicalize().expect("it is there");
-        let text = answer(&output).replace(&home.display().to_string(), "HOME");
+        let text = format_output(&output).replace(&home.display().to_string(), "HOME");
         if output.is_error { format!("error: {text}\n") } else { text + "\n" }
     }
 
@@ -161,7 +162,7 @@ fn journal(path: &Path, workspace: &Path) -> Store {
 }
 
 /// Formats an answer as text, with other blocks in their debug form.
-pub(crate) fn answer(output: &ToolOutput) -> String {
+pub(crate) fn format_output(output: &ToolOutput) -> String {
     let blocks: Vec<String> = output
         .blocks
         .iter()
