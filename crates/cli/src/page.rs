@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-use parity::RecordingCache;
+use parity::{RecordingCache, Verdict, VerdictOutcome};
 use recording::source::{Answered, Asked, Content, Happened, Named, Ordered, Origin, Source, Summary};
 use recording::{Recording, State};
 use report::{CacheOf, Crossed, GoldenOf, LeftOut, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
-use serde_json::Value;
 use session::RunId;
 use session::model::TABLE_MONTH;
 use store::{RunStatus, Store};
@@ -26,37 +25,37 @@ pub(crate) fn recording(source: &Source, damage: &[String], out: &mut dyn Write)
     of_recording(PageKind::Recording, badge, facts, &read, None, out)
 }
 
-/// A verdict, and what it is about.
-pub(crate) struct Verdict<'v> {
-    /// What `verify` says to programs.
-    pub(crate) told: &'v Value,
-    /// Golden and candidate, where they are still there.
+/// The page of a verdict.
+pub(crate) struct VerdictPage<'v> {
+    /// The verdict.
+    pub(crate) verdict: &'v Verdict,
+    /// Golden and candidate, if they still exist.
     pub(crate) both: Option<(&'v Source, &'v Source)>,
-    /// What of the candidate is not as it was.
+    /// Files of the candidate that were changed since it was sealed.
     pub(crate) damage: &'v [String],
 }
 
-impl Verdict<'_> {
-    /// Writes its page.
+impl VerdictPage<'_> {
+    /// Writes the page.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let word = self.told["outcome"]["is"].as_str().unwrap_or_default();
-        let mood = match word {
-            "match" => Mood::Good,
-            "differs" => Mood::Bad,
-            _ => Mood::Warn,
+        let word = self.verdict.outcome.word();
+        let mood = match self.verdict.outcome {
+            VerdictOutcome::Match => Mood::Good,
+            VerdictOutcome::Differs => Mood::Bad,
+            VerdictOutcome::Inconclusive(_) => Mood::Warn,
         };
         let Some((golden, candidate)) = self.both else { return self.write_alone((mood, word), out) };
         let read = Read::of(candidate);
         let facts = facts(&read, self.damage);
-        let against = Against { verdict: self.told, golden: Read::of(golden) };
+        let against = Against { verdict: self.verdict, golden: Read::of(golden) };
         of_recording(PageKind::Verdict, (mood, word), facts, &read, Some(&against), out)
     }
 
-    /// Its recordings are gone.
+    /// Writes the page of a verdict whose recordings are gone.
     fn write_alone(&self, badge: (Mood, &str), out: &mut dyn Write) -> io::Result<()> {
         let page = PageOf {
             kind: PageKind::Verdict,
-            title: self.told["about"][1].as_str().unwrap_or("a verdict"),
+            title: &self.verdict.descriptions[1],
             badge,
             facts: Vec::new(),
             began: None,
@@ -64,7 +63,7 @@ impl Verdict<'_> {
             jobs: &[],
             measured: &Measured::default(),
             cache: None,
-            verdict: Some(self.told),
+            verdict: Some(self.verdict),
             golden: None,
         };
         Page::begin(out, &page)?.end().map(drop)
@@ -230,7 +229,7 @@ fn measured(source: &Source, ordered: &mut Ordered) -> Measured {
 
 /// What a recording is held against.
 struct Against<'a> {
-    verdict: &'a Value,
+    verdict: &'a Verdict,
     golden: Read<'a>,
 }
 
@@ -321,22 +320,19 @@ fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usi
         .filter_map(|(n, it)| places.get(it.id.as_str()).map(|at| ((at.lane, at.turn, at.attempt), n)))
         .collect();
     // The verdict knows which turn was compared with which.
-    let lanes = against.verdict["lanes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut golden: HashMap<(&str, u64), (&str, u32)> = HashMap::new();
-    for pair in lanes {
-        let (Some(mine), Some(theirs)) = (pair["candidate"].as_str(), pair["golden"].as_str()) else {
-            continue;
-        };
-        for turns in pair["turns"].as_array().into_iter().flatten() {
-            if let (Some(their), Some(own)) = (turns[0].as_u64(), turns[1].as_u64()) {
-                golden.insert((mine, own), (theirs, u32::try_from(their).unwrap_or_default()));
+    let mut golden: HashMap<(&str, u32), (&str, u32)> = HashMap::new();
+    for pair in &against.verdict.lanes {
+        let (Some(mine), Some(theirs)) = (&pair.candidate, &pair.golden) else { continue };
+        for turns in &pair.turns {
+            if let (Some(their), Some(own)) = *turns {
+                golden.insert((mine, own), (theirs, their));
             }
         }
     }
     let own = report::places(ordered);
     let counterpart = |(n, it): (usize, &Summary)| {
         let place = own.get(it.id.as_str())?;
-        let (lane, turn) = golden.get(&(place.lane, u64::from(place.turn)))?;
+        let (lane, turn) = golden.get(&(place.lane, place.turn))?;
         Some((n, *by_place.get(&(*lane, *turn, place.attempt))?))
     };
     ordered.exchanges.iter().enumerate().filter_map(counterpart).collect()

@@ -9,6 +9,7 @@ mod cached;
 mod check;
 mod evidence;
 mod golden;
+mod surface;
 mod verdict;
 mod verify;
 
@@ -22,9 +23,10 @@ pub use golden::{
     EarlierGolden, GOLDEN_FILE, GOLDEN_FORMAT, Golden, GoldenError, PendingRuns, RejectedRun, ScenarioFolder,
     is_folder_name, set_reason,
 };
+pub use surface::Surface;
 pub use verdict::{
-    CacheChange, LaneVerdict, Level, MaskUse, Race, RuleUse, Surface, SurfaceVerdict, UnitCounts,
-    VERDICT_FORMAT, Verdict, VerdictDifference, VerdictOutcome,
+    CacheChange, LaneVerdict, Level, MaskUse, Race, RuleUse, SurfaceVerdict, Tolerances, UnitCounts,
+    VERDICT_FORMAT, Verdict, VerdictDifference, VerdictFileError, VerdictOutcome,
 };
 pub use verify::{
     ComparedRecording, GoldenCache, ParityRules, ParityRulesError, RULES_FILE, RULES_FORMAT, RecordingFacts,

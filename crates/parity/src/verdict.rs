@@ -1,65 +1,46 @@
-//! What comes out of comparing two recordings: values that anybody may print.
+//! The result of comparing two recordings, as plain values and as JSON.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
 
-/// The version of the JSON form.
+pub(crate) use crate::surface::Surface;
+
+/// Version of a verdict's JSON.
 pub const VERDICT_FORMAT: u32 = 1;
 
-/// A part of a recording that is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Surface {
-    /// System prompt, user text, reminders.
-    Prompt,
-    /// Tool definitions.
-    Tools,
-    /// Model, sampling, thinking, limits, betas, cache markers.
-    Settings,
-    /// Tool calls, as the harness carries them back.
-    Calls,
-    /// Tool results.
-    Results,
-    /// Acknowledgement, poll, wake-up, cancel.
-    Jobs,
-    /// Lane, session, parent.
-    Routing,
-}
-
-impl Surface {
-    /// All of them, in the order they are shown.
-    pub const ALL: [Self; 7] =
-        [Self::Prompt, Self::Tools, Self::Settings, Self::Calls, Self::Results, Self::Jobs, Self::Routing];
-
-    /// As in `prompt`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Prompt => "prompt",
-            Self::Tools => "tools",
-            Self::Settings => "settings",
-            Self::Calls => "calls",
-            Self::Results => "results",
-            Self::Jobs => "jobs",
-            Self::Routing => "routing",
-        }
-    }
-}
-
-/// How far two recordings agree; each level holds the ones before it.
+/// How far two recordings agree. Each level includes the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// It ran, with the same outcome, and every request was answered.
+    /// Both ran to the same end, and the same requests were answered.
     E0,
-    /// The same shape.
+    /// Same shape: the same names, roles and numbers of units.
     E1,
-    /// The same structure.
+    /// Same structure: only words, attempts and ids differ.
     E2,
-    /// Equal after masks, ids one to one.
+    /// Equal after masks, with ids paired one to one.
     E3,
-    /// Equal to the byte.
+    /// Byte-equal.
     E4,
+}
+
+impl Level {
+    /// All levels, the lowest first.
+    pub const ALL: [Self; 5] = [Self::E0, Self::E1, Self::E2, Self::E3, Self::E4];
+
+    /// Returns the level in words, such as `same structure`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::E0 => "same outcome",
+            Self::E1 => "same shape",
+            Self::E2 => "same structure",
+            Self::E3 => "equal after masks",
+            Self::E4 => "byte-equal",
+        }
+    }
 }
 
 impl fmt::Display for Level {
@@ -74,175 +55,233 @@ impl Serialize for Level {
     }
 }
 
+impl<'de> Deserialize<'de> for Level {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 impl FromStr for Level {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::E0, Self::E1, Self::E2, Self::E3, Self::E4]
-            .into_iter()
-            .find(|level| level.to_string().eq_ignore_ascii_case(text))
-            .ok_or_else(|| format!("`{text}` is no level; there are E0, E1, E2, E3 and E4"))
+        let named = Self::ALL.into_iter().find(|level| level.to_string().eq_ignore_ascii_case(text));
+        named.ok_or_else(|| format!("unknown level `{text}`; the levels are E0, E1, E2, E3 and E4"))
     }
 }
 
-/// Whether two recordings agree, and where they do not.
-#[derive(Clone, Debug, Serialize)]
+/// Result of comparing a candidate with a golden.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Version of the format.
+    /// Version of the JSON.
     pub format: u32,
-    /// The golden's folder, as it was given.
+    /// The golden's folder, as the caller named it.
     pub golden: String,
-    /// The candidate's.
+    /// The candidate's folder.
     pub candidate: String,
-    /// The harness, version and scenario of each, one line each.
+    /// Harness, version and scenario of each, one line each.
     #[serde(rename = "about")]
     pub descriptions: [String; 2],
-    /// The level that the comparison requires.
+    /// The level that the caller requires.
     #[serde(rename = "wanted")]
     pub required: Level,
-    /// The highest level that holds for all; nothing where not even E0 does.
+    /// The highest level that holds on all surfaces; `None` if not even E0 holds.
     pub level: Option<Level>,
-    /// Match, differs or inconclusive.
+    /// Whether the required level holds.
     pub outcome: VerdictOutcome,
-    /// What changed, in a few lines; the first thing to read where versions differ.
+    /// The changes by name, in a few lines.
     pub summary: Vec<String>,
-    /// The whole, surface by surface.
+    /// Levels and counts of each surface.
     pub surfaces: Vec<SurfaceVerdict>,
-    /// The same, lane by lane.
+    /// Levels and counts of each surface, lane by lane.
     pub lanes: Vec<LaneVerdict>,
-    /// Every difference, in the order of the golden.
+    /// All differences, in the order of the golden.
     pub differences: Vec<VerdictDifference>,
-    /// Masks and how often each was hit.
-    pub masks: Vec<MaskUse>,
-    /// Exclusions and extra masks from `parity.toml`.
-    pub rules: Vec<RuleUse>,
-    /// Ids that stand for each other, golden's first.
-    pub ids: Vec<(String, String)>,
-    /// What a reader should know: siblings compared as a set, a racy golden.
+    /// Masks, rules and ids that allowed values to differ.
+    #[serde(flatten)]
+    pub tolerances: Tolerances,
+    /// Facts that help to judge the result, such as a racy golden.
     pub notes: Vec<String>,
-    /// What the changes do to the provider's prompt cache.
+    /// Effects of the changes on the provider's prompt cache.
     pub cache: Vec<CacheChange>,
 }
 
-/// What a change of the prompt does to the provider's cache.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Values that were allowed to differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tolerances {
+    /// The built-in masks.
+    pub masks: Vec<MaskUse>,
+    /// The rules of `parity.toml`.
+    pub rules: Vec<RuleUse>,
+    /// Pairs of different ids with the same role, the golden's first.
+    #[serde(default)]
+    pub ids: Vec<(String, String)>,
+}
+
+/// A file that is not a verdict of this version.
+#[derive(Debug, Error)]
+pub enum VerdictFileError {
+    /// The bytes are no verdict.
+    #[error(transparent)]
+    Malformed(#[from] serde_json::Error),
+    /// Another version of offshoot wrote it.
+    #[error("unknown format {0}; this version of offshoot reads {VERDICT_FORMAT}")]
+    UnknownFormat(u32),
+}
+
+impl Verdict {
+    /// Reads the JSON of a verdict.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, VerdictFileError> {
+        #[derive(Deserialize)]
+        struct VersionedVerdict {
+            format: u32,
+            // Tells a newer verdict from other JSON with a `format`.
+            #[serde(rename = "surfaces")]
+            _surfaces: Vec<IgnoredAny>,
+        }
+        match serde_json::from_slice::<VersionedVerdict>(bytes)? {
+            VersionedVerdict { format: VERDICT_FORMAT, .. } => Ok(serde_json::from_slice(bytes)?),
+            VersionedVerdict { format, .. } => Err(VerdictFileError::UnknownFormat(format)),
+        }
+    }
+
+    /// Returns the number of rules that cover nothing any more. One such rule fails the verdict.
+    pub fn stale_rules(&self) -> usize {
+        self.tolerances.rules.iter().filter(|rule| rule.stale).count()
+    }
+}
+
+/// Effect of a changed prompt on the provider's cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CacheChange {
     /// The candidate's lane.
     pub lane: String,
-    /// The first block that is not what was written, from 1.
+    /// The first block that differs from the cached prefix, counted from 1.
     pub block: usize,
-    /// Where it stands.
+    /// JSON pointer to the block.
     pub pointer: String,
-    /// Why turns read less, in the provider's word; nothing where only the first request of the lane differs from
+    /// Reason of the cache misses in the provider's word; `None` if only the first request of the lane differs from
     /// the golden's.
-    pub reason: Option<&'static str>,
-    /// In how many turns.
+    pub reason: Option<String>,
+    /// Number of turns with the miss.
     pub turns: u64,
-    /// Tokens that each of these writes or sends again.
+    /// Tokens that each of these turns writes or sends again.
     pub tokens: u64,
-    /// What that costs, in dollars.
+    /// Their price in dollars.
     pub usd: Option<f64>,
 }
 
-/// What a verdict comes to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Outcome of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "because")]
 pub enum VerdictOutcome {
-    /// The wanted level holds.
+    /// The required level holds.
     Match,
-    /// It does not.
+    /// The required level does not hold, or a rule is stale.
     Differs,
-    /// Nobody can say, for this reason.
+    /// The recordings cannot be compared, for this reason.
     Inconclusive(String),
 }
 
-/// One surface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+impl VerdictOutcome {
+    /// Returns the word that begins a printed verdict.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Match => "PASS",
+            Self::Differs => "FAIL",
+            Self::Inconclusive(_) => "INCONCLUSIVE",
+        }
+    }
+}
+
+/// Level and counts of one surface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SurfaceVerdict {
-    /// Which.
+    /// The surface.
     pub surface: Surface,
-    /// The highest level that holds: E0 where not even E1 does, nothing where nothing was compared or E0 fails.
+    /// The highest level that holds. It is E0 if not even E1 holds, and `None` if nothing was compared or E0 fails.
     pub level: Option<Level>,
-    /// How many units there were, and what became of them.
+    /// Counts of its units.
     #[serde(flatten)]
     pub counts: UnitCounts,
 }
 
-/// Units of a surface, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// Counts of the units of a surface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitCounts {
-    /// Compared.
+    /// Units that were compared.
     pub compared: u64,
-    /// Of these, equal to the byte.
+    /// Compared units that are byte-equal.
     pub equal: u64,
-    /// Of these, a mask was hit in.
+    /// Compared units with a mask in them.
     pub masked: u64,
-    /// Left out by a rule of `parity.toml`.
+    /// Units that a rule of `parity.toml` leaves out.
     pub excluded: u64,
-    /// Served by a replay, hence given and not judged.
+    /// Units that the model produced, which are given and not compared.
     pub echoed: u64,
-    /// That the golden has not.
+    /// Units that only the candidate has.
     pub absent: u64,
 }
 
-/// One lane of the golden and its counterpart.
-#[derive(Clone, Debug, Serialize)]
+/// A lane of the golden and its counterpart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneVerdict {
     /// The golden's lane.
     pub golden: Option<String>,
-    /// The candidate's.
+    /// The candidate's lane.
     pub candidate: Option<String>,
-    /// Their turns by number, each golden's with the candidate's that it was compared with.
+    /// Pairs of turn numbers that were compared, the golden's first.
     pub turns: Vec<(Option<u32>, Option<u32>)>,
-    /// Surface by surface.
+    /// Levels and counts of each surface.
     pub surfaces: Vec<SurfaceVerdict>,
 }
 
-/// One difference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A difference at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictDifference {
-    /// The surface it is on.
+    /// The surface.
     pub surface: Surface,
-    /// The highest level at which the two still agree here; `None` where they do not agree at any.
+    /// The highest level at which the two still agree here; `None` if they agree at no level.
     #[serde(rename = "holds")]
     pub level: Option<Level>,
-    /// The golden's lane, or the candidate's where the golden has none.
+    /// The golden's lane, or the candidate's if the golden has none.
     pub lane: String,
     /// The turn in that lane.
     pub turn: u32,
-    /// Where in the request's body, as a JSON pointer (RFC 6901); `header:NAME` for a header.
+    /// JSON pointer (RFC 6901) into the request's body, or `header:NAME` for a header.
     pub pointer: String,
     /// A few words that name the difference.
     #[serde(rename = "what")]
     pub description: String,
-    /// The golden's value; nothing where there is none.
+    /// The golden's value, if it has one.
     pub golden: Option<String>,
-    /// The candidate's value; nothing where there is none.
+    /// The candidate's value, if it has one.
     pub candidate: Option<String>,
-    /// The rule for `parity.toml` that would cover it, ready to paste.
+    /// The rule for `parity.toml` that would cover the difference, ready to paste.
     #[serde(rename = "mask")]
     pub suggested_rule: Option<String>,
-    /// The race that causes it: the golden's own replay differs here too, and no reply of a model decides the value.
+    /// The race that causes the difference: the golden's own replay differs here too, and no reply of a model decides
+    /// the value.
     #[serde(rename = "racy")]
     pub race: Option<Race>,
 }
 
-/// A rule by which a golden is racy at a place: something else than the replies decides it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// A race in a golden: something other than the model's replies decides a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Race {
-    /// The words of a tool in the very first request: no reply had been given.
+    /// Descriptions of tools in the first request, which precedes all replies.
     Start,
-    /// What is told of an agent that is still at work.
+    /// Progress of a running agent.
     Progress,
-    /// How agents that ended together are announced.
+    /// Announcements of agents that ended together.
     Announced,
-    /// A text stands before a reply that was given without it.
+    /// Text in front of a reply that was given without it.
     Late,
 }
 
 impl Race {
-    /// As in `start`.
+    /// Returns the name of the rule, such as `start`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -252,43 +291,48 @@ impl Race {
         }
     }
 
-    /// Why no reply decides it.
+    /// Returns the reason why no reply decides the value.
     pub fn explanation(self) -> &'static str {
         match self {
-            Self::Start => "the words of a tool depend on what was found before the first request",
-            Self::Progress => "what is told of an agent at work depends on when the harness looked last",
+            Self::Start => {
+                "the description of a tool depends on what the harness found before its first request"
+            }
+            Self::Progress => "the progress of a running agent depends on when the harness last looked",
             Self::Announced => {
                 "agents that end together are announced in one text or in several, in any order"
             }
-            Self::Late => "a text stands before a reply that was given without it",
+            Self::Late => "a text precedes a reply that was given without it",
         }
     }
 }
 
-/// A built-in mask and its hits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Hits of a built-in mask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaskUse {
-    /// Its name.
+    /// Name of the mask.
     pub name: String,
-    /// What it covers.
+    /// Description of the values that it covers.
     pub covers: String,
     /// Hits in values that were compared.
     pub hits: u64,
-    /// Of these, where the two values differed.
+    /// Hits whose two values differed.
     pub differed: u64,
 }
 
-/// A rule of `parity.toml` and its hits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Hits of a rule of `parity.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleUse {
-    /// The surface.
+    /// Surface of the rule.
     pub surface: Surface,
-    /// Where.
+    /// Pointer of the rule.
     pub pointer: String,
-    /// Why somebody put it there.
+    /// Reason that the rule gives.
     pub reason: String,
-    /// How often it applied.
+    /// Number of places where it applied.
     pub hits: u64,
-    /// It covers nothing any more: that fails the verdict.
+    /// Whether it covers nothing any more, which fails the verdict.
     pub stale: bool,
 }
+
+#[cfg(test)]
+mod tests;

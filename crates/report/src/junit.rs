@@ -119,7 +119,7 @@ fn homeless(verdict: &Verdict) -> Vec<Case> {
 
 /// A rule that covers nothing any more fails a verdict.
 fn stale(verdict: &Verdict) -> Vec<Case> {
-    let stale = verdict.rules.iter().filter(|rule| rule.stale).map(|rule| Case {
+    let stale = verdict.tolerances.rules.iter().filter(|rule| rule.stale).map(|rule| Case {
         class: "parity.toml".to_owned(),
         name: format!("{} {}", rule.surface.name(), rule.pointer),
         result: Result::Failed("the rule covers nothing any more".to_owned(), rule.reason.clone()),

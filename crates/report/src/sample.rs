@@ -1,11 +1,12 @@
-//! A verdict with something of everything, hostile texts included.
+//! A verdict with every kind of value, including hostile texts.
 
 use parity::{
-    LaneVerdict, Level, MaskUse, RuleUse, Surface, SurfaceVerdict, UnitCounts, VERDICT_FORMAT, Verdict,
-    VerdictDifference, VerdictOutcome,
+    LaneVerdict, Level, MaskUse, RuleUse, Surface, SurfaceVerdict, Tolerances, UnitCounts, VERDICT_FORMAT,
+    Verdict, VerdictDifference, VerdictOutcome,
 };
 
-/// Markup, a script's end, an escape, a turn of the direction of writing, and what XML cannot hold.
+/// Markup, the end of a script, an escape sequence, a change of the writing direction, and characters that XML cannot
+/// hold.
 pub(crate) const HOSTILE: &str = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\u{1b}[2J\u{202e}\"'&]]>\u{0}\u{ffff}";
 
 fn surface(surface: Surface, level: Option<Level>, compared: u64, equal: u64) -> SurfaceVerdict {
@@ -29,7 +30,7 @@ fn difference(surface: Surface, lane: &str, turn: u32, values: [Option<&str>; 2]
     }
 }
 
-/// Two lanes, three differences, one stale rule.
+/// Returns a verdict with two lanes, three differences and one stale rule.
 pub(crate) fn verdict() -> Verdict {
     let long = |word: &str| {
         let line = "You are a careful agent that reads before it writes. ";
@@ -88,20 +89,22 @@ pub(crate) fn verdict() -> Verdict {
                 ..difference(Surface::Tools, "sub-1", 1, [Some("1"), Some("1.0")])
             },
         ],
-        masks: vec![MaskUse {
-            name: "date".to_owned(),
-            covers: "days and times in prompts".to_owned(),
-            hits: 14,
-            differed: 2,
-        }],
-        rules: vec![RuleUse {
-            surface: Surface::Jobs,
-            pointer: "/messages/3".to_owned(),
-            reason: "waits are random".to_owned(),
-            hits: 0,
-            stale: true,
-        }],
-        ids: vec![("toolu_a".to_owned(), "toolu_b".to_owned())],
+        tolerances: Tolerances {
+            masks: vec![MaskUse {
+                name: "date".to_owned(),
+                covers: "days and times in prompts".to_owned(),
+                hits: 14,
+                differed: 2,
+            }],
+            rules: vec![RuleUse {
+                surface: Surface::Jobs,
+                pointer: "/messages/3".to_owned(),
+                reason: "waits are random".to_owned(),
+                hits: 0,
+                stale: true,
+            }],
+            ids: vec![("toolu_a".to_owned(), "toolu_b".to_owned())],
+        },
         notes: vec!["two siblings were compared as a set".to_owned()],
         cache: Vec::new(),
     }

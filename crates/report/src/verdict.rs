@@ -196,7 +196,7 @@ impl Page {
     }
 
     fn masks(&mut self, verdict: &Verdict) {
-        let hit: Vec<_> = verdict.masks.iter().filter(|mask| mask.hits > 0).collect();
+        let hit: Vec<_> = verdict.tolerances.masks.iter().filter(|mask| mask.hits > 0).collect();
         if !hit.is_empty() {
             let columns = vec![
                 Column::text("mask", 14),
@@ -212,11 +212,11 @@ impl Page {
             self.whole("");
             self.lines(&table.wrapped(self.width));
         }
-        if !verdict.rules.is_empty() {
+        if !verdict.tolerances.rules.is_empty() {
             self.whole("");
             self.whole("rules of parity.toml");
         }
-        for rule in &verdict.rules {
+        for rule in &verdict.tolerances.rules {
             let stale = if rule.stale { "  STALE: it covers nothing, remove it" } else { "" };
             let line = format!(
                 "  {} {}  {}  {}{stale}",
@@ -227,9 +227,9 @@ impl Page {
             );
             self.part(&line, 4);
         }
-        if !verdict.ids.is_empty() {
+        if !verdict.tolerances.ids.is_empty() {
             self.whole("");
-            self.whole(&match verdict.ids.len() {
+            self.whole(&match verdict.tolerances.ids.len() {
                 1 => "1 id stands for another".to_owned(),
                 ids => format!("{ids} ids stand for others"),
             });
@@ -252,7 +252,7 @@ fn lane_name(lane: &LaneVerdict) -> String {
 fn answer(verdict: &Verdict) -> String {
     let level = level(verdict.level);
     let required = verdict.required;
-    let stale = verdict.rules.iter().filter(|rule| rule.stale).count();
+    let stale = verdict.tolerances.rules.iter().filter(|rule| rule.stale).count();
     match &verdict.outcome {
         VerdictOutcome::Match => format!("they agree: {level} holds, {required} was required"),
         VerdictOutcome::Inconclusive(because) => format!("nobody can say whether they agree: {because}"),
@@ -305,7 +305,7 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use parity::RuleUse;
+    use parity::{RuleUse, Tolerances};
 
     use super::*;
 
@@ -375,15 +375,17 @@ mod tests {
                     None,
                 ),
             ],
-            masks: vec![MaskUse { name: "port".into(), covers: "ports".into(), hits: 4, differed: 1 }],
-            rules: vec![RuleUse {
-                surface: Surface::Results,
-                pointer: "/a".into(),
-                reason: "it varies".into(),
-                hits: 0,
-                stale: true,
-            }],
-            ids: vec![("a".into(), "b".into())],
+            tolerances: Tolerances {
+                masks: vec![MaskUse { name: "port".into(), covers: "ports".into(), hits: 4, differed: 1 }],
+                rules: vec![RuleUse {
+                    surface: Surface::Results,
+                    pointer: "/a".into(),
+                    reason: "it varies".into(),
+                    hits: 0,
+                    stale: true,
+                }],
+                ids: vec![("a".into(), "b".into())],
+            },
             notes: vec!["sub-1, sub-2 were compared as a set".into()],
             cache: Vec::new(),
         }
@@ -448,8 +450,8 @@ mod tests {
         verdict.lanes = ["main", "sub-1", "fork-1"].map(lane).to_vec();
         verdict.lanes[1].surfaces[5].level = None;
         verdict.differences[1].pointer = "/tools/0/input_schema/properties/pattern/description".to_owned();
-        verdict.masks[0].covers = "ports that were free when the harness began".to_owned();
-        verdict.rules[0].reason = "it varies with the time of the day".to_owned();
+        verdict.tolerances.masks[0].covers = "ports that were free when the harness began".to_owned();
+        verdict.tolerances.rules[0].reason = "it varies with the time of the day".to_owned();
         verdict_text(&verdict, width)
     }
 

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use parity::{Level, VERDICT_FORMAT};
-use serde_json::Value;
+use parity::{Level, VERDICT_FORMAT, Verdict, VerdictFileError};
 
 use crate::failure::{ExitKind, OrFail};
 use crate::recordings::{damage, open, rules, run_or_folder};
@@ -101,8 +100,8 @@ fn of_recording(arguments: &Args, folder: &Path) -> anyhow::Result<()> {
     let rules = rules(golden, arguments.rules.as_deref())?;
     let golden = open(golden)?;
     let verdict = parity::verify(&golden, &source, &rules, arguments.level);
-    let told = serde_json::to_value(&verdict).or_fail(ExitKind::Bug)?;
-    let page = page::Verdict { told: &told, both: Some((&golden, &source)), damage: &damage(&source)? };
+    let page =
+        page::VerdictPage { verdict: &verdict, both: Some((&golden, &source)), damage: &damage(&source)? };
     write(arguments, &[folder, golden.dir()], |out| page.write(out))
 }
 
@@ -113,23 +112,19 @@ fn of_verdict(arguments: &Args, file: &Path) -> anyhow::Result<()> {
         true => fs::read(file).or_fail(ExitKind::Outside)?,
         false => Vec::new(),
     };
-    let verdict: Option<Value> = serde_json::from_slice(&read).ok();
-    let is_newer = |it: &Value| it["surfaces"].is_array() && it["format"] != VERDICT_FORMAT;
-    let Some(verdict) = verdict.filter(|it| is_newer(it) || is_verdict(it)) else {
-        let error = anyhow::anyhow!("`{}` is no verdict", file.display());
-        return Err(error).or_fail_with(ExitKind::Usage, hint);
-    };
-    if verdict["format"] != VERDICT_FORMAT {
-        let error = anyhow::anyhow!(
-            "`{}` is a verdict of format {}, and this version knows {VERDICT_FORMAT}",
-            file.display(),
-            verdict["format"]
-        );
-        return Err(error).or_fail_with(ExitKind::Usage, hint);
-    }
-    // The folders are named as they were when it was given; they need not be there any more.
-    let side = |name: &str| verdict[name].as_str().map(Path::new).and_then(|dir| open(dir).ok());
-    let both = side("golden").zip(side("candidate"));
+    let verdict = Verdict::from_json(&read).map_err(|error| {
+        let file = file.display();
+        match error {
+            VerdictFileError::UnknownFormat(format) => anyhow::anyhow!(
+                "`{file}` is a verdict of format {format}, and this version knows {VERDICT_FORMAT}"
+            ),
+            VerdictFileError::Malformed(_) => anyhow::anyhow!("`{file}` is no verdict"),
+        }
+    });
+    let verdict = verdict.or_fail_with(ExitKind::Usage, hint)?;
+    // The verdict names its folders, which may be gone by now.
+    let side = |dir: &str| open(Path::new(dir)).ok();
+    let both = side(&verdict.golden).zip(side(&verdict.candidate));
     if both.is_none() {
         status!("the recordings are not where the verdict names them: the page has the verdict alone");
     }
@@ -140,19 +135,8 @@ fn of_verdict(arguments: &Args, file: &Path) -> anyhow::Result<()> {
         .chain([file])
         .collect();
     let damage = both.map(|(_, candidate)| damage(candidate)).transpose()?.unwrap_or_default();
-    let page = page::Verdict { told: &verdict, both, damage: &damage };
+    let page = page::VerdictPage { verdict: &verdict, both, damage: &damage };
     write(arguments, &read, |out| page.write(out))
-}
-
-/// Whether it has everything that the page shows of a verdict.
-fn is_verdict(told: &Value) -> bool {
-    let lists = ["surfaces", "lanes", "differences", "masks", "rules", "notes", "summary", "cache"];
-    let pairs = |lane: &Value| lane["surfaces"].is_array() && lane["turns"].is_array();
-    lists.iter().all(|name| told[name].is_array())
-        && told["lanes"].as_array().is_some_and(|lanes| lanes.iter().all(pairs))
-        && told["about"].as_array().is_some_and(|about| about.len() == 2)
-        && ["golden", "candidate", "wanted"].iter().all(|name| told[name].is_string())
-        && told["outcome"]["is"].is_string()
 }
 
 fn write(

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use parity::{Level, VerdictOutcome};
 
-use crate::failure::{ExitKind, OrFail};
+use crate::failure::ExitKind;
 use crate::progress::Progress;
 use crate::recordings::{damage, open_quietly, rules};
 use crate::terminal::{print, print_text};
@@ -71,9 +71,8 @@ pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
         VerdictFormat::Junit => print(&report::junit(&verdict)),
         VerdictFormat::Json => print(&format!("{}\n", report::harmless_json(&verdict))),
         VerdictFormat::Html => {
-            let told = serde_json::to_value(&verdict).or_fail(ExitKind::Bug)?;
-            let page = page::Verdict {
-                told: &told,
+            let page = page::VerdictPage {
+                verdict: &verdict,
                 both: Some((&golden, &candidate)),
                 damage: &damage(&candidate)?,
             };

@@ -1,69 +1,79 @@
-//! What changed, by name: what the summary is made of.
+//! The changes by name, from which the surfaces make the summary of a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::unit::Kind;
+use super::project::UnitKind;
+use super::structure::ChangeKind;
 use crate::verdict::Surface;
 
-/// How a named thing changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum How {
-    /// Only the golden has it.
-    Gone,
-    /// Only the candidate has it.
-    New,
-    /// It is another.
-    Differs,
-    /// Only its words are others.
-    Reworded,
-}
-
-/// All named changes, counted.
+/// All changes, counted by name.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    by_kind: BTreeMap<(Surface, u8, How), BTreeMap<String, usize>>,
-    /// The names of the arguments of tools that only one side has: the golden's, the candidate's.
+    units: BTreeMap<(Surface, u8, ChangeKind), BTreeMap<String, usize>>,
+    /// Arguments of tools that only one side has, by tool: the golden's, the candidate's.
     pub(super) schemas: [BTreeMap<String, BTreeSet<String>>; 2],
     /// Tools that both sides have in some lane.
-    pub(super) met: BTreeSet<String>,
-    /// Whose tools are gone or new, by tool.
-    pub(super) whose: BTreeMap<(How, String), BTreeSet<&'static str>>,
-    /// Cache markers, by how they changed.
-    pub(super) markers: BTreeMap<How, usize>,
-    /// What became of jobs, by what was said of it: the golden's, the candidate's.
-    pub(super) stories: BTreeSet<(String, String)>,
-    /// Calls under another name.
+    pub(super) common_tools: BTreeSet<String>,
+    /// Agents whose tools are gone or new, by tool.
+    pub(super) tool_owners: BTreeMap<(ChangeKind, String), BTreeSet<&'static str>>,
+    /// Number of cache markers.
+    pub(super) markers: BTreeMap<ChangeKind, usize>,
+    /// Different events of one job: the golden's, the candidate's.
+    pub(super) job_events: BTreeSet<(String, String)>,
+    /// Calls with another name.
     pub(super) renamed: BTreeSet<(String, String)>,
-    /// Anything else, in words.
     others: BTreeMap<(Surface, String), usize>,
 }
 
 impl Changes {
-    /// One more thing of that kind and name has changed.
-    pub(super) fn add(&mut self, surface: Surface, kind: Kind, how: How, name: &str) {
-        let names = self.by_kind.entry((surface, kind as u8, how)).or_default();
+    /// Counts a changed unit.
+    pub(super) fn add(&mut self, surface: Surface, kind: UnitKind, change: ChangeKind, name: &str) {
+        let names = self.units.entry((surface, kind as u8, change)).or_default();
         *names.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// One more change that is told in its own words.
-    pub(super) fn tell(&mut self, surface: Surface, what: impl Into<String>) {
-        *self.others.entry((surface, what.into())).or_default() += 1;
+    /// Counts any other change, described in words.
+    pub(super) fn add_other(&mut self, surface: Surface, words: impl Into<String>) {
+        *self.others.entry((surface, words.into())).or_default() += 1;
     }
 
-    /// What is told in its own words, each with how often.
-    pub(super) fn told(&self, surface: Surface) -> impl Iterator<Item = (&str, usize)> {
+    /// Returns the changes that are described in words.
+    pub(super) fn others(&self, surface: Surface) -> impl Iterator<Item = String> {
         let of = self.others.iter().filter(move |((of, _), _)| *of == surface);
-        of.map(|((_, what), count)| (what.as_str(), *count))
+        of.map(|((_, words), count)| match count {
+            1 => words.clone(),
+            count => format!("{words} ({count} times)"),
+        })
     }
 
-    /// The things of a kind that changed in that way, with how often.
-    pub(super) fn of(&self, surface: Surface, kind: Kind, how: How) -> Vec<(&str, usize)> {
-        let names = self.by_kind.get(&(surface, kind as u8, how)).into_iter().flatten();
+    /// Returns the names of changed units with their counts.
+    pub(super) fn of(&self, surface: Surface, kind: UnitKind, change: ChangeKind) -> Vec<(&str, usize)> {
+        let names = self.units.get(&(surface, kind as u8, change)).into_iter().flatten();
         names.map(|(name, count)| (name.as_str(), *count)).collect()
     }
 
-    /// How many things of a kind changed in that way.
-    pub(super) fn count(&self, surface: Surface, kind: Kind, how: How) -> usize {
-        self.of(surface, kind, how).into_iter().map(|(_, count)| count).sum()
+    /// Returns the number of changed units.
+    pub(super) fn count(&self, surface: Surface, kind: UnitKind, change: ChangeKind) -> usize {
+        self.of(surface, kind, change).into_iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Returns `WORD a, b, c and 3 more`, unless there are no names.
+pub(super) fn listed(word: &str, names: &[(&str, usize)]) -> Option<String> {
+    const SHOWN: usize = 3;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(|(name, _)| *name).collect();
+    match names.len() {
+        0 => None,
+        n if n > SHOWN => Some(format!("{word} {} and {} more", shown.join(", "), n - SHOWN)),
+        _ => Some(format!("{word} {}", shown.join(", "))),
+    }
+}
+
+/// Returns a count with its noun, unless it is 0.
+pub(super) fn counted(count: usize, one: &str, many: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        n => Some(format!("{n} {many}")),
     }
 }

@@ -1,5 +1,6 @@
-//! `parity.toml`: what a scenario leaves out or masks, and why.
+//! `parity.toml`: exclusions and masks of a scenario, with their reasons.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use regex::Regex;
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::side::RecordingFacts;
+use super::compared::RecordingFacts;
 use crate::verdict::{RuleUse, Surface};
 
 /// The version of the file's format.
@@ -32,18 +33,18 @@ struct Rule {
     effect: Effect,
 }
 
-/// What a rule does to the value it covers.
+/// Effect of a rule on a value that it covers.
 #[derive(Clone, Debug)]
 pub(super) enum Effect {
-    /// It is not compared.
+    /// The value is not compared.
     Exclude,
-    /// It need only be there.
+    /// Both sides must have the value.
     MaskWhole,
-    /// What matches may differ.
+    /// Matches of the pattern may differ.
     Mask(Regex),
 }
 
-/// ParityRules that cannot be used.
+/// An error in the rules.
 #[derive(Debug, Error)]
 pub enum ParityRulesError {
     /// The file cannot be read.
@@ -51,36 +52,36 @@ pub enum ParityRulesError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Something in it is wrong.
+    /// The file has a mistake.
     #[error("cannot use the rules in `{}`, line {line}: {why}", path.display())]
     Bad {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         why: String,
     },
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    /// The newest where nothing is said: what `verify` suggests can be pasted as it is.
+struct RulesFile {
+    /// Optional, so that a rule that `verify` suggests makes a complete file.
     format: Option<toml::Spanned<u32>>,
     #[serde(default)]
-    exclude: Vec<toml::Spanned<Entry>>,
+    exclude: Vec<toml::Spanned<RuleEntry>>,
     #[serde(default)]
-    mask: Vec<toml::Spanned<Entry>>,
+    mask: Vec<toml::Spanned<RuleEntry>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct RuleEntry {
     surface: Surface,
     pointer: String,
     reason: String,
@@ -97,7 +98,7 @@ enum OneOrMore {
     More(Vec<AppliesTo>),
 }
 
-/// The harness that a rule is for.
+/// The harness and versions that a rule applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AppliesTo {
@@ -107,7 +108,7 @@ struct AppliesTo {
 }
 
 impl ParityRules {
-    /// Reads the rules of a golden: those of the file that is named, else those beside it, else none.
+    /// Reads the rules of a golden: from the named file, or from `parity.toml` beside it. Without either there are none.
     pub fn find(golden: &Path, named: Option<&Path>) -> Result<Self, ParityRulesError> {
         if let Some(path) = named {
             return Self::load(path);
@@ -125,13 +126,13 @@ impl ParityRules {
         Self::parse(&text, path)
     }
 
-    /// Reads rules from a text; `path` is named where something is wrong.
+    /// Parses rules. Errors name `path`.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ParityRulesError> {
         let bad = |at: usize, why: String| {
             let line = text[..at.min(text.len())].matches('\n').count() + 1;
             ParityRulesError::Bad { path: path.to_owned(), line, why }
         };
-        let file: File = toml::from_str(text).map_err(|error| {
+        let file: RulesFile = toml::from_str(text).map_err(|error| {
             bad(error.span().map_or(0, |span| span.start), error.message().trim().to_owned())
         })?;
         if let Some(format) = file.format.as_ref().filter(|format| *format.get_ref() != RULES_FORMAT) {
@@ -152,7 +153,7 @@ impl ParityRules {
         rules.sort_by_key(|(at, _)| *at);
         let mut once: Vec<Rule> = Vec::new();
         for (_, rule) in rules {
-            // Whoever pastes a rule twice means it once; else the second would cover nothing.
+            // A rule that was pasted twice would be stale the second time.
             if !once.iter().any(|it| it.does_the_same_as(&rule)) {
                 once.push(rule);
             }
@@ -160,19 +161,20 @@ impl ParityRules {
         Ok(Self { rules: once })
     }
 
-    /// The rules that are for these harnesses, with nothing hit yet.
-    pub(super) fn applied_to(&self, facts: [&RecordingFacts; 2]) -> Applied {
+    /// Returns the rules with their scope for these harnesses, and without hits.
+    pub(super) fn applied_to(&self, facts: [&RecordingFacts; 2]) -> AppliedRules {
         let is_for = |rule: &Rule| {
             rule.applies_to.is_empty()
                 || rule.applies_to.iter().any(|to| facts.iter().any(|facts| to.includes(facts)))
         };
-        let rules = self.rules.iter().map(|rule| (rule.clone(), is_for(rule), 0));
-        Applied { rules: rules.collect() }
+        let applied =
+            |rule: &Rule| AppliedRule { rule: rule.clone(), is_applicable: is_for(rule), hits: Cell::new(0) };
+        AppliedRules { rules: self.rules.iter().map(applied).collect() }
     }
 }
 
 impl Rule {
-    /// Whatever reason is given for it.
+    /// Compares everything but the reasons.
     fn does_the_same_as(&self, other: &Self) -> bool {
         let effect = match (&self.effect, &other.effect) {
             (Effect::Exclude, Effect::Exclude) | (Effect::MaskWhole, Effect::MaskWhole) => true,
@@ -185,7 +187,7 @@ impl Rule {
     }
 }
 
-impl Entry {
+impl RuleEntry {
     fn rule(self, is_mask: bool) -> Result<Rule, String> {
         if self.reason.trim().is_empty() {
             return Err("a rule needs a `reason`".to_owned());
@@ -225,42 +227,60 @@ impl AppliesTo {
     }
 }
 
-/// ParityRules at work: each with whether it is for these harnesses, and how often it was hit.
-pub(super) struct Applied {
-    rules: Vec<(Rule, bool, u64)>,
+/// Rules during a comparison.
+pub(super) struct AppliedRules {
+    rules: Vec<AppliedRule>,
 }
 
-impl Applied {
-    /// Whether any rule is for this surface.
-    pub(super) fn concern(&self, surface: Surface) -> bool {
-        self.rules.iter().any(|(rule, is_for, _)| *is_for && rule.surface == surface)
+struct AppliedRule {
+    rule: Rule,
+    /// Whether it is for one of the two harnesses.
+    is_applicable: bool,
+    hits: Cell<u64>,
+}
+
+impl AppliedRules {
+    /// Returns whether any rule is for this surface.
+    pub(super) fn has_any_for(&self, surface: Surface) -> bool {
+        self.rules.iter().any(|it| it.is_applicable && it.rule.surface == surface)
     }
 
-    /// The rules that cover a value, by number.
-    pub(super) fn covering(&self, surface: Surface, pointer: &str) -> Vec<(usize, Effect)> {
-        let covers = |rule: &Rule| rule.surface == surface && matches_at_or_above(&rule.pointer, pointer);
-        let rules = self.rules.iter().enumerate().filter(|(_, (rule, is_for, _))| *is_for && covers(rule));
-        rules.map(|(number, (rule, _, _))| (number, rule.effect.clone())).collect()
+    /// Returns the rules that cover a value, by number.
+    pub(super) fn covering(&self, surface: Surface, pointer: &str) -> Vec<(usize, &Effect)> {
+        let covers = |it: &AppliedRule| {
+            it.is_applicable && it.rule.surface == surface && matches_at_or_above(&it.rule.pointer, pointer)
+        };
+        let rules = self.rules.iter().enumerate().filter(|(_, it)| covers(it));
+        rules.map(|(number, it)| (number, &it.rule.effect)).collect()
     }
 
-    /// A rule applied.
-    pub(super) fn hit(&mut self, number: usize) {
-        self.rules[number].2 += 1;
+    /// Counts a hit of a rule.
+    pub(super) fn hit(&self, number: usize) {
+        let hits = &self.rules[number].hits;
+        hits.set(hits.get() + 1);
     }
 
-    pub(super) fn uses(self) -> Vec<RuleUse> {
-        let used = self.rules.into_iter().map(|(rule, is_for, hits)| RuleUse {
+    /// Returns whether a rule excludes a place, and counts its hit.
+    pub(super) fn exclude(&self, surface: Surface, pointer: &str) -> bool {
+        let covering = self.covering(surface, pointer);
+        let rule = covering.iter().find(|(_, effect)| matches!(effect, Effect::Exclude));
+        rule.inspect(|(number, _)| self.hit(*number)).is_some()
+    }
+
+    /// Returns all rules with their hits.
+    pub(super) fn uses(&self) -> Vec<RuleUse> {
+        let used = self.rules.iter().map(|AppliedRule { rule, is_applicable, hits }| RuleUse {
             surface: rule.surface,
-            pointer: rule.pointer,
-            reason: rule.reason,
-            hits,
-            stale: is_for && hits == 0,
+            pointer: rule.pointer.clone(),
+            reason: rule.reason.clone(),
+            hits: hits.get(),
+            stale: *is_applicable && hits.get() == 0,
         });
         used.collect()
     }
 }
 
-/// Whether a pattern with `*` for any one segment names this place, or one that holds it.
+/// Returns whether a pattern, with `*` for any one segment, names this place or one that contains it.
 fn matches_at_or_above(pattern: &str, pointer: &str) -> bool {
     let mut segments = pointer.split('/');
     pattern.split('/').all(|wanted| {

@@ -1,7 +1,7 @@
-//! A recording that was changed since it was sealed: its verdict says so, and is never a match.
+//! Recordings that were changed since they were sealed. Such a verdict is never a match.
 //!
-//! Bodies are read from the dumps, and what was changed in them shows by itself. What else a dump holds is told by
-//! the log: where the two differ, the dump is what somebody changed, and the difference is named at its place.
+//! Bodies are read from the dumps, so a changed body is an ordinary difference. The other members of a dump are compared
+//! with the log here, and each change is a difference at its place.
 
 use std::fs;
 
@@ -11,16 +11,15 @@ use serde_json::Value;
 use session::RequestId;
 use wire::Header;
 
-use super::found::Spot;
 use super::rules::RULES_FILE;
 use crate::verdict::{Level, Surface, Verdict, VerdictDifference, VerdictOutcome};
 
-/// So many files are named.
-const NAMED: usize = 8;
+/// Files that are listed.
+const MAX_LISTED: usize = 8;
 
-/// What a dump holds beside its body, as far as it can be read.
+/// The members of a dump besides its body.
 #[derive(Default, Deserialize)]
-struct Head {
+struct DumpHead {
     #[serde(default)]
     method: Value,
     #[serde(rename = "targetUrl", default)]
@@ -31,10 +30,10 @@ struct Head {
     status: Value,
 }
 
-/// Tells of both recordings what was changed in them.
-pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
+/// Adds notes and differences for the changed files of both recordings.
+pub(super) fn add_seal_differences(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
     let damage = |source: &Source| source.recording().map(|recording| recording.damage());
-    // Every file is read for it.
+    // This reads every file, so both sides are read at the same time.
     let damages = std::thread::scope(|scope| {
         let theirs = scope.spawn(|| damage(sides[1].0));
         [damage(sides[0].0), theirs.join().expect("reading files does not panic")]
@@ -54,21 +53,21 @@ pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
         let (new, changed): (Vec<_>, Vec<_>) = damage
             .into_iter()
             .filter(|file| file != &format!("`{RULES_FILE}` is new"))
-            .partition(|file| file.ends_with(" is new") && !is_recorded(source, name_in(file)));
+            .partition(|file| file.ends_with(" is new") && !is_recorded(source, file_name(file)));
         let before = verdict.notes.len();
-        for file in changed.iter().chain(&new).take(NAMED) {
+        for file in changed.iter().chain(&new).take(MAX_LISTED) {
             verdict.notes.push(format!("the {whose} was changed since it was sealed: {file}"));
         }
-        let more = (changed.len() + new.len()).saturating_sub(NAMED);
+        let more = (changed.len() + new.len()).saturating_sub(MAX_LISTED);
         if more > 0 {
             verdict.notes.push(format!("the {whose} was changed since it was sealed: {more} more files"));
         }
-        // What was put beside it changes nothing that was recorded.
+        // An additional file changes nothing that was recorded.
         if !changed.is_empty() {
             because = because.or_else(|| verdict.notes.get(before).cloned());
         }
         for file in &changed {
-            for difference in heads(source, ordered, side, name_in(file)) {
+            for difference in head_differences(source, ordered, side, file_name(file)) {
                 add(verdict, side, difference);
             }
         }
@@ -78,13 +77,13 @@ pub(super) fn tell(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
     }
 }
 
-/// The file that is told of.
-fn name_in(told: &str) -> &str {
-    told.split('`').nth(1).unwrap_or_default()
+/// Returns the file that a message about damage names.
+fn file_name(message: &str) -> &str {
+    message.split('`').nth(1).unwrap_or_default()
 }
 
-/// Whether a file belongs to what was recorded: the dump of an exchange, or a body. Where the seal does not know it,
-/// somebody changed the seal.
+/// Returns whether a file belongs to the recording: the dump of an exchange, or a body. If the seal does not know such a
+/// file, the seal was changed.
 fn is_recorded(source: &Source, file: &str) -> bool {
     let dump = file.rsplit('/').next().unwrap_or_default();
     let id = dump.strip_suffix("_request.json").or_else(|| dump.strip_suffix("_response.json"));
@@ -92,15 +91,15 @@ fn is_recorded(source: &Source, file: &str) -> bool {
     is_dump || file.starts_with("blobs/")
 }
 
-/// What the head of a dump says otherwise than the log.
-fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<VerdictDifference> {
+/// Compares the head of a dump with the log.
+fn head_differences(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<VerdictDifference> {
     let dump = file.rsplit('/').next().unwrap_or_default();
     let request = dump.strip_suffix("_request.json");
     let Some(id) = request.or_else(|| dump.strip_suffix("_response.json")) else { return Vec::new() };
     let id = RequestId::new(id);
     let number = (0..source.len()).find(|n| source.id(*n) == id);
     let read = fs::read(source.dir().join(file)).ok();
-    let head = read.and_then(|bytes| serde_json::from_slice::<Head>(&bytes).ok());
+    let head = read.and_then(|bytes| serde_json::from_slice::<DumpHead>(&bytes).ok());
     let (Some(n), Some(head)) = (number, head) else { return Vec::new() };
     let place = ordered.lanes.lanes.iter().find_map(|lane| {
         let turn = lane.turns.iter().find(|turn| turn.attempts.contains(&id))?;
@@ -113,11 +112,18 @@ fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<Ver
             return;
         }
         let (golden, candidate) = if side == 0 { (dump, log) } else { (log, dump) };
-        let spot = Spot { surface, lane: &lane, turn };
-        let what = format!("it was changed in `{file}` since it was sealed");
-        let difference =
-            spot.structural(Some(Level::E1), pointer, what, golden.as_deref(), candidate.as_deref());
-        found.push(VerdictDifference { suggested_rule: None, ..difference });
+        found.push(VerdictDifference {
+            surface,
+            level: Some(Level::E1),
+            lane: lane.clone(),
+            turn,
+            pointer: pointer.to_owned(),
+            description: format!("`{file}` was changed after it was sealed"),
+            golden,
+            candidate,
+            suggested_rule: None,
+            race: None,
+        });
     };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let mut of_headers = |prefix: &str, log: &[Header], dump: &Value| {
@@ -141,7 +147,7 @@ fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<Ver
         of_headers("header:", &asked.headers, &head.headers);
         differ(Surface::Routing, "method", Some(asked.method), text(&head.method));
         let url = text(&head.target_url).unwrap_or_default();
-        let (mine, theirs) = (pieces(&asked.url), pieces(&url));
+        let (mine, theirs) = (address_parts(&asked.url), address_parts(&url));
         for (at, pointer) in ["url:host", "url:path", "url:query"].into_iter().enumerate() {
             let surface = if at == 2 { Surface::Settings } else { Surface::Routing };
             differ(surface, pointer, Some(mine[at].to_owned()), Some(theirs[at].to_owned()));
@@ -155,15 +161,15 @@ fn heads(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<Ver
     found
 }
 
-/// Host, path and query.
-fn pieces(url: &str) -> [&str; 3] {
+/// Returns host, path and query of an address.
+fn address_parts(url: &str) -> [&str; 3] {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let (host, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     [host, path, query]
 }
 
-/// One difference more, which lowers what it is part of.
+/// Adds a difference, and lowers the levels of its surface and lane.
 fn add(verdict: &mut Verdict, side: usize, difference: VerdictDifference) {
     let of_lane = verdict.lanes.iter_mut().find(|lane| {
         let name = if side == 0 { &lane.golden } else { &lane.candidate };

@@ -76,7 +76,7 @@ fn nothing_can_break_the_file() {
     verdict.candidate = HOSTILE.to_owned();
     verdict.lanes[1].golden = Some(HOSTILE.to_owned());
     verdict.outcome = VerdictOutcome::Inconclusive(HOSTILE.to_owned());
-    verdict.rules[0].reason = HOSTILE.to_owned();
+    verdict.tolerances.rules[0].reason = HOSTILE.to_owned();
     verdict.differences[2].lane = HOSTILE.to_owned();
     verdict.differences[1].golden = Some("é".repeat(20_000));
     assert_eq!(is_xml(&junit(&verdict)), Ok(11));
@@ -90,7 +90,7 @@ fn a_verdict_that_is_no_match_never_passes() {
     let failures = |file: &str| file.matches("<failure").count() + file.matches("<error").count();
     let mut quiet = verdict();
     quiet.differences.clear();
-    quiet.rules.clear();
+    quiet.tolerances.rules.clear();
     quiet.lanes.clear();
     assert_eq!(failures(&junit(&quiet)), 1);
     quiet.outcome = VerdictOutcome::Match;

@@ -7,7 +7,7 @@ use recording::source::Summary;
 use serde_json::{Value, json};
 use session::{Usage, model};
 
-use super::{Measured, Mood, PageKind, PageOf, Worked, cached};
+use super::{Measured, Mood, PageKind, PageOf, Worked, cached, verdict};
 use crate::place::{Place, places};
 use crate::text::fit;
 use crate::tree::failed_results;
@@ -15,10 +15,8 @@ use crate::tree::failed_results;
 const FORMAT: u32 = 1;
 /// So much of what was said stands beside a turn.
 const SAID: usize = 160;
-/// More differences than these are counted and not shown.
-const DIFFERENCES: usize = 2_000;
-/// So much of either value of a difference is shown.
-const VALUE: usize = 40_000;
+/// Bytes of an error that are shown.
+const MAX_ERROR: usize = 40_000;
 
 /// A lane in the order of the tree, a child behind its parent.
 pub(super) struct InTree<'l> {
@@ -74,7 +72,7 @@ pub(super) fn index(page: &PageOf<'_>) -> Value {
         "tools": tree.iter().enumerate().flat_map(|(n, it)| all.tools(n, it.lane)).collect::<Vec<_>>(),
         "arrows": page.jobs.iter().flat_map(|job| all.arrows(job)).collect::<Vec<_>>(),
         "cache": page.cache.map(|of| cached::cached(of, &all.lanes, &all.ids)),
-        "verdict": page.verdict.map(verdict),
+        "verdict": page.verdict.map(verdict::verdict_json),
         "golden": golden,
     })
 }
@@ -178,7 +176,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
             "end": self.end(it),
             "status": it.status,
             "ending": it.ending,
-            "error": it.error.as_deref().map(|text| fit(text, VALUE)),
+            "error": it.error.as_deref().map(|text| fit(text, MAX_ERROR)),
             "model": it.model,
             "sent": size.map(|size| size.sent),
             "received": size.map(|size| size.received),
@@ -286,26 +284,4 @@ fn usage(usage: &Usage) -> Value {
         "read": usage.cache_read,
         "write": usage.cache_write_5m.saturating_add(usage.cache_write_1h),
     })
-}
-
-/// A verdict without its ids, and with no more than a page should hold.
-fn verdict(verdict: &Value) -> Value {
-    let mut told = verdict.clone();
-    let pairs = told["ids"].as_array().map_or(0, Vec::len);
-    if let Some(told) = told.as_object_mut() {
-        told.remove("ids");
-    }
-    told["id_pairs"] = json!(pairs);
-    let Some(differences) = told["differences"].as_array_mut() else { return told };
-    let left_out = differences.len().saturating_sub(DIFFERENCES);
-    differences.truncate(DIFFERENCES);
-    for it in differences {
-        for side in ["golden", "candidate"] {
-            let Some(value) = it[side].as_str().filter(|value| value.len() > VALUE) else { continue };
-            let end = value.floor_char_boundary(VALUE);
-            it[side] = json!(format!("{} … {} more bytes", &value[..end], value.len() - end));
-        }
-    }
-    told["differences_left_out"] = json!(left_out);
-    told
 }

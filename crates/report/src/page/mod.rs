@@ -10,10 +10,12 @@ mod index;
 mod ran;
 mod repeated;
 mod shell;
+mod verdict;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
+use parity::Verdict;
 use recording::lanes::Job;
 use recording::source::{Answered, Asked, Ordered};
 use serde_json::{Value, json};
@@ -48,8 +50,8 @@ pub struct PageOf<'p> {
     pub measured: &'p Measured,
     /// What the provider's cache made of it.
     pub cache: Option<&'p CacheOf<'p>>,
-    /// What `verify` says, as it says it to programs.
-    pub verdict: Option<&'p Value>,
+    /// The result of `verify`.
+    pub verdict: Option<&'p Verdict>,
     /// What it is compared with.
     pub golden: Option<&'p GoldenOf>,
 }

@@ -97,7 +97,7 @@ fn jobs() -> Vec<Job> {
     }]
 }
 
-fn page(ordered: &Ordered, verdict: Option<&Value>, bodies: &[(&str, String)]) -> String {
+fn page(ordered: &Ordered, verdict: Option<&Verdict>, bodies: &[(&str, String)]) -> String {
     let of = PageOf {
         kind: PageKind::Recording,
         title: HOSTILE,
@@ -168,7 +168,7 @@ fn request(system: &str, said: &str) -> String {
 
 #[test]
 fn hostile_text_stands_in_blocks_of_json_and_nowhere_else() {
-    let verdict = serde_json::to_value(verdict()).expect("JSON");
+    let verdict = verdict();
     let ordered = ordered();
     let page = page(&ordered, Some(&verdict), &[("main-1", request(HOSTILE, HOSTILE))]);
     let scripts = page.matches("<script").count();
@@ -264,7 +264,6 @@ fn a_verdict_takes_no_more_room_than_a_page_has() {
         .into_iter()
         .chain(std::iter::repeat_n(verdict.differences[2].clone(), 3_000))
         .collect();
-    let verdict = serde_json::to_value(verdict).expect("JSON");
     let told = &block(&page(&ordered(), Some(&verdict), &[]), "index")["verdict"];
     assert_eq!((&told["differences_left_out"], &told["id_pairs"]), (&json!(1_001), &json!(1)));
     assert_eq!(told["ids"], Value::Null);

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use parity::{Level, ScenarioFolder, Surface, VERDICT_FORMAT, Verdict, VerdictDifference, VerdictOutcome};
+use parity::{
+    Level, ScenarioFolder, Surface, Tolerances, VERDICT_FORMAT, Verdict, VerdictDifference, VerdictOutcome,
+};
 use recording::Manifest;
 
 use super::walk::{Terminal, Walk};
@@ -45,9 +47,7 @@ impl Judge for Told {
             surfaces: Vec::new(),
             lanes: Vec::new(),
             differences: (0..self.differences).map(difference).collect(),
-            masks: Vec::new(),
-            rules: Vec::new(),
-            ids: Vec::new(),
+            tolerances: Tolerances::default(),
             notes: Vec::new(),
             cache: Vec::new(),
         })

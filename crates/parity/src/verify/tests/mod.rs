@@ -1,7 +1,7 @@
 //! Recordings that only exist here, changed in one place each.
 
 mod change;
-mod racy;
+mod race;
 mod sealed;
 mod story;
 
@@ -14,7 +14,7 @@ use wire::dialect::Dialect;
 
 use self::change::change;
 use self::story::{Story, story, talk};
-use super::day::Day;
+use super::compare::Day;
 use super::{ParityRules, compare};
 use crate::{Level, Verdict, VerdictDifference, VerdictOutcome};
 
@@ -105,7 +105,7 @@ fn a_side_call_to_another_address_is_a_difference() {
     expect![[r#"
         E4 Match
         E1 Differs
-        E1 routing side-1 1 lane:tree: its kind of agent differs: GET /v1/models / GET /v1/modelz
+        E1 routing side-1 1 lane:tree: the type of the agent differs: GET /v1/models / GET /v1/modelz
         E1 routing side-1 1 url:path: the request's path differs: /v1/models / /v1/modelz
         E4 Match
     "#]]
@@ -155,10 +155,10 @@ fn calls_that_ask_no_model_meet_by_what_they_say() {
         0 absent
         E4 Match
         1 absent
-        only the golden has turn 1 of the side calls side-1 (POST /v1/messages/count_tokens); the number of side calls is not judged
+        only the golden has turn 1 of the side calls side-1 (POST /v1/messages/count_tokens); the number of side calls does not count
         E4 Match
         1 absent
-        only the candidate has turn 3 of the side calls side-1 (POST /v1/messages/count_tokens); the number of side calls is not judged
+        only the candidate has turn 3 of the side calls side-1 (POST /v1/messages/count_tokens); the number of side calls does not count
         E2 Differs
         E2 prompt side-1 2 /messages/0/content: a text differs: quite another one / quite another word
         0 absent
@@ -378,7 +378,12 @@ fn the_rule_that_comes_with_a_difference_covers_it() {
         let rules = format!("format = 1\n{}", rules.join("\n"));
         let verdict = judged(&golden, &candidate, &rules, Level::E3);
         if verdict.outcome != VerdictOutcome::Match {
-            left.push_str(&format!("{}\n{rules}\n{}{:?}\n\n", mutation.line, told(&verdict), verdict.rules));
+            left.push_str(&format!(
+                "{}\n{rules}\n{}{:?}\n\n",
+                mutation.line,
+                told(&verdict),
+                verdict.tolerances.rules
+            ));
         }
     }
     assert!(left.is_empty(), "{left}");
@@ -423,8 +428,8 @@ fn a_run_that_came_to_another_end_holds_nothing() {
     candidate.cut("r6");
     expect![[r#"
         - Differs
-        - routing main 0 lane:exit_code: the harness ended with another exit code: 0 / 1
-        - routing main 3 lane:answer: whether it was answered differs: answered / not answered
+        - routing main 0 lane:exit_code: the exit code differs: 0 / 1
+        - routing main 3 lane:answer: only one of the requests was answered: answered / not answered
     "#]]
     .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E0)));
     let mut candidate = golden.clone();
@@ -432,14 +437,14 @@ fn a_run_that_came_to_another_end_holds_nothing() {
     candidate.forget("r6");
     expect![[r#"
         E0 Differs
-        E1 routing main 1 lane:tree: its number of turns differs: 3 turns / 2 turns
-        E0 jobs main 1 job:story: other things became of sub-1: acknowledgement, poll, delivery / acknowledgement, poll
-        E0 jobs main 1 job:story: other things became of sub-2: acknowledgement, announcement, delivery / acknowledgement
-        E0 calls main 3 /messages/3/content/0: only the golden has this turn, which brings 1 unit: 1 unit / -
-        E0 jobs main 3 /messages/4/content/0: only the golden has this turn, which brings 2 units: 2 units / -
-        E1 routing sub-1 1 lane:tree: its number of turns differs: 2 turns / 1 turn
-        E0 calls sub-1 2 /messages/1/content/0: only the golden has this turn, which brings 2 units: 2 units / -
-        E0 results sub-1 2 /messages/2/content/0: only the golden has this turn, which brings 2 units: 2 units / -
+        E1 routing main 1 lane:tree: the number of turns differs: 3 turns / 2 turns
+        E0 jobs main 1 job:story: the events of sub-1 differ: acknowledgement, poll, delivery / acknowledgement, poll
+        E0 jobs main 1 job:story: the events of sub-2 differ: acknowledgement, announcement, delivery / acknowledgement
+        E0 calls main 3 /messages/3/content/0: only the golden has this turn, which adds 1 unit: 1 unit / -
+        E0 jobs main 3 /messages/4/content/0: only the golden has this turn, which adds 2 units: 2 units / -
+        E1 routing sub-1 1 lane:tree: the number of turns differs: 2 turns / 1 turn
+        E0 calls sub-1 2 /messages/1/content/0: only the golden has this turn, which adds 2 units: 2 units / -
+        E0 results sub-1 2 /messages/2/content/0: only the golden has this turn, which adds 2 units: 2 units / -
     "#]].assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E1)));
 }
 
@@ -467,15 +472,15 @@ fn every_attempt_is_compared() {
         E1 Differs
         E1 settings main 1 /temperature: the setting `temperature` differs, in attempt 1 of 2: 0.5 / 0.9
         E2 Differs
-        E2 prompt main 1 /system/0/text: the instructions differ, in attempt 1 of 2: You plan trips in /work/here and waste no words. / You plan voyages in /work/here and waste no words.
+        E2 prompt main 1 /system/0/text: a block of the system prompt differs, in attempt 1 of 2: You plan trips in /work/here and waste no words. / You plan voyages in /work/here and waste no words.
         E0 Differs
         E0 settings main 1 /model: the model differs: tern-3 / gull-4
         E0 Differs
-        E0 tools main 1 /tools/2: the tool `Read` is gone, in attempt 1 of 2: {"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"path":{"type":"string","description":"Which file"},"lines":{"type":"integer"}},"required":["path"]}} / -
+        E0 tools main 1 /tools/2: the tool `Read` is missing, in attempt 1 of 2: {"name":"Read","description":"Reads a file.","input_schema":{"type":"object","properties":{"path":{"type":"string","description":"Which file"},"lines":{"type":"integer"}},"required":["path"]}} / -
         E2 Differs
-        E2 routing main 1 answer:status: attempt 1 of 2 was answered with another status: status 529 / status 500
+        E2 routing main 1 answer:status: the status of attempt 1 of 2 differs: status 529 / status 500
         E2 Differs
-        E2 routing main 1 lane:attempts: it took another number of attempts: 2 attempts / 1 attempts
+        E2 routing main 1 lane:attempts: the number of attempts differs: 2 attempts / 1 attempt
     "#]].assert_eq(&told.concat());
 }
 
@@ -509,7 +514,7 @@ fn another_run_of_the_same_agrees_under_masks() {
         E3 Match
     "#]]
     .assert_eq(&told(&verdict));
-    let hit = verdict.masks.iter().filter(|mask| mask.differed > 0);
+    let hit = verdict.tolerances.masks.iter().filter(|mask| mask.differed > 0);
     let hit: Vec<String> = hit.map(|mask| format!("{} {}/{}", mask.name, mask.differed, mask.hits)).collect();
     expect![[r#"
         cwd 3/3
@@ -518,7 +523,7 @@ fn another_run_of_the_same_agrees_under_masks() {
         secret 3/3
         host 3/6"#]]
     .assert_eq(&hit.join("\n"));
-    expect![[r#"[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("00112233aabbccdd", "ffeeddccbbaa9988"), ("a1f03c", "999e9a"), ("b7e219", "0b0b0b")]"#]].assert_eq(&format!("{:?}", verdict.ids));
+    expect![[r#"[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("00112233aabbccdd", "ffeeddccbbaa9988"), ("a1f03c", "999e9a"), ("b7e219", "0b0b0b")]"#]].assert_eq(&format!("{:?}", verdict.tolerances.ids));
     // Where equal bytes are wanted, every one of them is listed.
     let verdict = judged(&golden, &candidate, "format = 1", Level::E4);
     assert_eq!((verdict.level, verdict.outcome), (Some(Level::E3), VerdictOutcome::Differs));
@@ -593,17 +598,17 @@ fn what_is_carried_back_is_what_was_said() {
     ];
     expect![[r#"
         E2 Differs
-        E2 prompt main 2 /messages/1/content/1/text: the text carried back differs: I send two. / I send both.
+        E2 prompt main 2 /messages/1/content/1/text: a carried-back text differs: I send two. / I send both.
         E2 Differs
-        E2 prompt main 2 /messages/1/content/0/thinking: the thinking carried back differs: two of them / two
+        E2 prompt main 2 /messages/1/content/0/thinking: a carried-back thinking differs: two of them / two
         E2 Differs
-        E2 prompt main 2 /messages/1/content/0/signature: the thinking carried back differs: c2lnMTRkZDU3MWE5ZTA4Nzc= / b3R0ZXI0MTVhOTJmNjE4ZGI=
+        E2 prompt main 2 /messages/1/content/0/signature: a carried-back thinking differs: c2lnMTRkZDU3MWE5ZTA4Nzc= / b3R0ZXI0MTVhOTJmNjE4ZGI=
         E0 Differs
-        E0 prompt main 2 /messages/1/content/0: thinking in the model's name is gone: {"type":"thinking","thinking":"two of them","signature":"c2lnMTRkZDU3MWE5ZTA4Nzc="} / -
+        E0 prompt main 2 /messages/1/content/0: a carried-back thinking is missing: {"type":"thinking","thinking":"two of them","signature":"c2lnMTRkZDU3MWE5ZTA4Nzc="} / -
         E0 Differs
-        E0 prompt main 2 /messages/1/content/1: text in the model's name is gone: {"type":"text","text":"I send two."} / -
+        E0 prompt main 2 /messages/1/content/1: a carried-back text is missing: {"type":"text","text":"I send two."} / -
         E0 Differs
-        E0 prompt main 2 /messages/1/content/2: text in the model's name is new: - / {"type":"text","text":"(nothing)"}
+        E0 prompt main 2 /messages/1/content/2: a carried-back text is new: - / {"type":"text","text":"(nothing)"}
     "#]].assert_eq(&told.concat());
 }
 
@@ -628,14 +633,14 @@ fn what_was_said_elsewhere_is_not_what_was_said_here() {
     ];
     expect![[r#"
         E2 Differs
-        E2 prompt main 2 /messages/1/content/1/text: the text carried back differs: I send two. / I read both files.
+        E2 prompt main 2 /messages/1/content/1/text: a carried-back text differs: I send two. / I read both files.
         E2 Differs
-        E2 prompt main 3 /messages/1/content/1/text: the text carried back differs: I send two. / I ask after one.
-        E2 prompt main 3 /messages/3/content/1/text: the text carried back differs: I ask after one. / I send two.
+        E2 prompt main 3 /messages/1/content/1/text: a carried-back text differs: I send two. / I ask after one.
+        E2 prompt main 3 /messages/3/content/1/text: a carried-back text differs: I ask after one. / I send two.
         E1 Differs
-        E1 prompt sub-1 2 /messages/1/content/1/mood: the text carried back has it, the golden's has not: - / good
+        E1 prompt sub-1 2 /messages/1/content/1/mood: a carried-back text has a new value: - / good
         E1 Differs
-        E1 calls sub-1 2 /messages/1/content/2/mood: the call of `Read` has it, the golden's has not: - / good
+        E1 calls sub-1 2 /messages/1/content/2/mood: a call of `Read` has a new value: - / good
     "#]].assert_eq(&told.concat());
 }
 
@@ -810,7 +815,7 @@ fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
     change(&mut candidate, "r5", "set /messages/1/content/0/input/path \"abc124\"");
     expect![[r#"
         E1 Differs
-        E1 calls sub-1 2 /messages/1/content/0/input/path: the call of `Read` differs: abc123 / abc124
+        E1 calls sub-1 2 /messages/1/content/0/input/path: a call of `Read` differs: abc123 / abc124
     "#]]
     .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
     // The model said another, and the harness carries that.
@@ -923,15 +928,15 @@ fn one_change_is_told_once() {
     ];
     expect![[r#"
         E1 Differs
-        E1 tools main 1 /tools/0: the tools come in another order: Task / JobOutput
+        E1 tools main 1 /tools/0: the order of the tools differs: Task / JobOutput
         E0 Differs
         E0 tools main 1 /tools/3: the tool `Read (2)` is new: - / {"name":"Read","description":"Reads a file.","input_schema":{}}
         E1 Differs
-        E1 calls main 2 /messages/1/content/0: calls of one name have changed places: call_a1 / call_b2
+        E1 calls main 2 /messages/1/content/0: two calls of one tool changed places: call_a1 / call_b2
         E1 Differs
-        E1 calls sub-1 2 /messages/1/content/0: calls of one name have changed places: call_r3 / call_r4
+        E1 calls sub-1 2 /messages/1/content/0: two calls of one tool changed places: call_r3 / call_r4
         E0 Differs
-        E0 results sub-1 2 /messages/2/content/0: a result is gone: {"type":"tool_result","tool_use_id":"call_r3","content":[{"type":"text","text":"low at dawn"}],"is_error":false} / -
+        E0 results sub-1 2 /messages/2/content/0: a result is missing: {"type":"tool_result","tool_use_id":"call_r3","content":[{"type":"text","text":"low at dawn"}],"is_error":false} / -
     "#]].assert_eq(&all.concat());
 }
 
@@ -960,7 +965,7 @@ fn the_summary_tells_markers_first_and_whose_tools_are_gone() {
     expect![[r#"
         tools: gone in sub-agents: Read; reworded: Read
         settings: 1 cache marker gone; model tern-3 is now
-            gull-4-of-a-name-that-takes-much-of-a-line-by-itself; new:
+            gull-4-of-a-name-that-takes-much-of-a-line-by-itself; settings new:
             context_management, diagnostics_of_the_harness, output_config and 1
             more; headers new: x-context-management, x-diagnostics-of-the-harness,
             x-output-config and 1 more"#]]
@@ -979,9 +984,9 @@ fn results_in_another_order_matter_where_order_is_promised() {
     let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
     expect![[r#"
         E3 Match
-        E3 results sub-1 2 /messages/2/content/0: results come in another order, which this harness does not promise: call_r3 / call_r4
-        results of one message were compared as a set: this harness sends them as they end
-        sub-1, sub-2 were started together: they were compared as a set, paired by what they were asked"#]].assert_eq(&format!("{}{}", told(&verdict), verdict.notes.join("\n")));
+        E3 results sub-1 2 /messages/2/content/0: the order of the results differs, which this harness does not promise: call_r3 / call_r4
+        results of one message were compared in any order, because this harness sends them as they end
+        sub-1, sub-2 were started together; they were aligned by their prompts, not by their numbers"#]].assert_eq(&format!("{}{}", told(&verdict), verdict.notes.join("\n")));
 }
 
 #[test]
@@ -1012,7 +1017,7 @@ fn rules_are_strict_and_a_stale_one_fails() {
     assert_eq!((verdict.level, verdict.outcome.clone()), (Some(Level::E4), VerdictOutcome::Differs));
     let other = format!("{stale}applies_to = {{ harness = \"claude-code\", versions = \"before 2.1\" }}\n");
     let verdict = judged(&golden, &golden.clone(), &other, Level::E3);
-    assert_eq!((verdict.outcome, verdict.rules[0].stale), (VerdictOutcome::Match, false));
+    assert_eq!((verdict.outcome, verdict.tolerances.rules[0].stale), (VerdictOutcome::Match, false));
     let mistakes = [
         "format = 2\n",
         "format = 1\n\n[[mask]]\nsurface = \"prompts\"\npointer = \"/a\"\nreason = \"x\"\n",

@@ -116,29 +116,29 @@ fn a_dump_that_was_changed_is_named() {
         },
         expect![[r#"
             E1 Differs
-            E1 settings main 1 header:x-beta: it was changed in `provider_dumps/r000001_request.json` since it was sealed: tides / moons
-            E1 routing main 1 method: it was changed in `provider_dumps/r000001_request.json` since it was sealed: POST / PUT
-            E1 routing main 1 url:path: it was changed in `provider_dumps/r000001_request.json` since it was sealed: /v1/messages / /v2/messages
-            E1 settings main 1 url:query: it was changed in `provider_dumps/r000001_request.json` since it was sealed: beta=true / beta=false
+            E1 settings main 1 header:x-beta: `provider_dumps/r000001_request.json` was changed after it was sealed: tides / moons
+            E1 routing main 1 method: `provider_dumps/r000001_request.json` was changed after it was sealed: POST / PUT
+            E1 routing main 1 url:path: `provider_dumps/r000001_request.json` was changed after it was sealed: /v1/messages / /v2/messages
+            E1 settings main 1 url:query: `provider_dumps/r000001_request.json` was changed after it was sealed: beta=true / beta=false
             the candidate was changed since it was sealed: `provider_dumps/r000001_request.json` was changed
             E1 Differs
-            E1 settings main 1 header:x-beta: it was changed in `provider_dumps/r000001_request.json` since it was sealed: moons / tides
-            E1 routing main 1 method: it was changed in `provider_dumps/r000001_request.json` since it was sealed: PUT / POST
-            E1 routing main 1 url:path: it was changed in `provider_dumps/r000001_request.json` since it was sealed: /v2/messages / /v1/messages
-            E1 settings main 1 url:query: it was changed in `provider_dumps/r000001_request.json` since it was sealed: beta=false / beta=true
+            E1 settings main 1 header:x-beta: `provider_dumps/r000001_request.json` was changed after it was sealed: moons / tides
+            E1 routing main 1 method: `provider_dumps/r000001_request.json` was changed after it was sealed: PUT / POST
+            E1 routing main 1 url:path: `provider_dumps/r000001_request.json` was changed after it was sealed: /v2/messages / /v1/messages
+            E1 settings main 1 url:query: `provider_dumps/r000001_request.json` was changed after it was sealed: beta=false / beta=true
             the golden was changed since it was sealed: `provider_dumps/r000001_request.json` was changed
         "#]],
     );
     check(
         |dir| edit(dir, RESPONSE, |dump| dump["status"] = 500.into()),
         expect![[r#"
-        E1 Differs
-        E1 routing main 1 answer:status: it was changed in `provider_dumps/r000001_response.json` since it was sealed: 200 / 500
-        the candidate was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
-        E1 Differs
-        E1 routing main 1 answer:status: it was changed in `provider_dumps/r000001_response.json` since it was sealed: 500 / 200
-        the golden was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
-    "#]],
+            E1 Differs
+            E1 routing main 1 answer:status: `provider_dumps/r000001_response.json` was changed after it was sealed: 200 / 500
+            the candidate was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
+            E1 Differs
+            E1 routing main 1 answer:status: `provider_dumps/r000001_response.json` was changed after it was sealed: 500 / 200
+            the golden was changed since it was sealed: `provider_dumps/r000001_response.json` was changed
+        "#]],
     );
     check(
         |dir| {

@@ -1,0 +1,121 @@
+//! Reading a recording once, for all steps of the comparison.
+
+use std::collections::HashMap;
+
+use cache::Explained;
+use recording::lanes::Heard;
+use recording::source::{Answered, Asked, Ordered, Source, Watch};
+use session::{Block, RequestId};
+use wire::dialect::{Dialect, Prompt};
+use wire::json::Document;
+
+use super::compare::Day;
+use super::compared::{ComparedRecording, RecordingFacts, RequestSource};
+use super::project::UnitCollector;
+use super::rules::ParityRules;
+use crate::cached::CacheCollector;
+use crate::verdict::{Level, Verdict};
+
+/// A recording with its lanes, units and prompt cache.
+pub(super) struct LoadedRecording<'s> {
+    pub(super) source: &'s Source,
+    pub(super) ordered: Ordered,
+    pub(super) explained: Explained,
+    units: UnitCollector,
+    requests: SourceRequests<'s>,
+}
+
+/// The requests of a recording by their ids.
+struct SourceRequests<'s> {
+    source: &'s Source,
+    numbers: HashMap<RequestId, usize>,
+}
+
+impl<'s> LoadedRecording<'s> {
+    pub(super) fn load(source: &'s Source) -> Self {
+        let numbers = (0..source.len()).map(|n| (source.id(n), n)).collect();
+        let mut collectors =
+            Collectors { units: UnitCollector::default(), cache: CacheCollector::new(&source.timeline()) };
+        let ordered = source.order_watched(&mut collectors);
+        let Collectors { units, cache } = collectors;
+        let explained = cache::explain(cache.asks(&ordered.lanes));
+        Self { source, ordered, explained, units, requests: SourceRequests { source, numbers } }
+    }
+
+    /// Loads two recordings at the same time.
+    pub(super) fn load_both(golden: &'s Source, candidate: &'s Source) -> (Self, Self) {
+        std::thread::scope(|scope| {
+            let candidate = scope.spawn(|| Self::load(candidate));
+            (Self::load(golden), candidate.join().expect("ordering a recording does not panic"))
+        })
+    }
+
+    /// Compares two recordings. Their collected units are used up.
+    pub(super) fn compare(
+        golden: &mut Self,
+        candidate: &mut Self,
+        rules: &ParityRules,
+        required: Level,
+    ) -> Verdict {
+        let units = [&mut *golden, &mut *candidate].map(|it| std::mem::take(&mut it.units));
+        super::compare_collected(&golden.compared(), &candidate.compared(), units, rules, required)
+    }
+
+    fn compared(&self) -> ComparedRecording<'_> {
+        let recording = self.source.recording();
+        let facts =
+            recording.and_then(|recording| recording.manifest()).map(RecordingFacts::of).unwrap_or_default();
+        let renamed = recording.map(|recording| recording.named_anew()).unwrap_or_default();
+        ComparedRecording {
+            folder: self.source.dir().display().to_string(),
+            facts: RecordingFacts { renamed, day: self.first_day(), ..facts },
+            ordered: &self.ordered,
+            requests: &self.requests,
+        }
+    }
+
+    fn first_day(&self) -> Option<Day> {
+        let first = (!self.source.is_empty()).then(|| self.source.asked(0).ok()).flatten();
+        first.and_then(|first| Day::of_timestamp(&first.timestamp?))
+    }
+}
+
+/// Collects units and prompts in one pass over a recording.
+struct Collectors {
+    units: UnitCollector,
+    cache: CacheCollector,
+}
+
+impl Watch for Collectors {
+    fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &Prompt) {
+        self.units.decoded(asked, document, prompt);
+        self.cache.decoded(asked, document, prompt);
+    }
+
+    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&Prompt>) {
+        self.units.asked(n, asked, prompt);
+        self.cache.asked(n, asked, prompt);
+    }
+
+    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard) {
+        self.units.answered(n, answered, heard);
+        self.cache.answered(n, answered, heard);
+    }
+}
+
+impl RequestSource for SourceRequests<'_> {
+    fn request(&self, id: &RequestId) -> Option<Asked> {
+        self.source.asked(*self.numbers.get(id)?).ok()
+    }
+
+    fn reply_blocks(&self, id: &RequestId) -> Vec<Block> {
+        let Some(n) = self.numbers.get(id).copied() else { return Vec::new() };
+        let dialect = self.request(id).and_then(|asked| {
+            let body = asked.body.bytes.unwrap_or_default();
+            Dialect::detect(&asked.url, &body)
+        });
+        let answered = self.source.answered(n).ok().flatten();
+        let reply = answered.and_then(|answered| answered.heard(dialect).reply);
+        reply.map(|reply| reply.blocks).unwrap_or_default()
+    }
+}

@@ -1,0 +1,15 @@
+//! Step 1, project: takes a request apart into the units that are compared.
+//!
+//! Each byte of a body belongs to one unit, or to the frame around the units, which is compared as a whole. A unit
+//! excludes its cache marker, because a marker is a setting and moves from turn to turn.
+
+mod body;
+mod head;
+mod id_shape;
+mod recording;
+mod unit;
+
+pub(super) use body::HOLE;
+pub(super) use id_shape::{SHORTEST, has_made_up_id, looks_like_id};
+pub(super) use recording::{ProjectedRecording, UnitCollector};
+pub(super) use unit::{RequestUnits, Unit, UnitKind};
