@@ -83,7 +83,8 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> (String, String) {
     let path = path.join(" ");
     let command = match error.get(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(similar)) if !similar.is_empty() => {
-            format!("{path} {} --help", similar[0])
+            // clap lists the most similar one last.
+            format!("{path} {} --help", similar[similar.len() - 1])
         }
         _ => format!("{path} --help"),
     };
@@ -255,6 +256,7 @@ mod tests {
         for (typed, hint) in [
             ("offshoot frob", "offshoot --help"),
             ("offshoot verfy", "offshoot verify --help"),
+            ("offshoot captre", "offshoot capture --help"),
             ("offshoot agents acept", "offshoot agents accept --help"),
             ("offshoot verify", "offshoot verify --help"),
             ("offshoot record", "offshoot record --help"),

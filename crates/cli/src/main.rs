@@ -57,14 +57,8 @@ use self::terminal::ColorMode;
 #[command(name = "offshoot", version, about)]
 struct Cli {
     /// Colour the output: auto, always or never
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_possible_values = true
-    )]
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    #[arg(hide_possible_values = true, display_order = 900)]
     color: ColorMode,
     #[command(subcommand)]
     command: Command,

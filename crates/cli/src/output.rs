@@ -1,15 +1,22 @@
 //! Long output: printed piece by piece, or written to a file atomically.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::failure::{ExitKind, OrFail, classify, write_error_kind};
 use crate::progress::Progress;
+use crate::terminal::print_text;
 
-/// Prints what `fill` writes. A closed pipe (`head`) is no failure.
+/// Prints what `fill` writes: unchanged in a pipe, escaped on a terminal. A closed pipe (`head`) is no failure.
 pub(crate) fn print(fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    if io::stdout().is_terminal() {
+        let mut bytes = Vec::new();
+        fill(&mut bytes).or_fail(ExitKind::Outside)?;
+        print_text(&String::from_utf8_lossy(&bytes));
+        return Ok(());
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     match fill(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).or_fail(ExitKind::Outside),

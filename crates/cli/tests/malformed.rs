@@ -737,3 +737,90 @@ fn a_scenario_that_is_none_stops_the_check() {
         assert!(said.stderr.contains("cannot read `goldens/h/1.0/s/runs/a/scenario.json`"), "{said:?}");
     }
 }
+
+/// Text that would clear a terminal, set its title, overwrite a line, and reverse the direction of writing.
+const CONTROLS: &str = "\u{1b}[2J\u{1b}]0;t\u{7}\u{9b}5m\r\u{8}\u{202e}x";
+
+/// Collects the path of every string and of every key of an object.
+fn strings(value: &serde_json::Value, path: &str, found: &mut Vec<(String, bool)>) {
+    match value {
+        serde_json::Value::String(_) => found.push((path.to_owned(), false)),
+        serde_json::Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, item)| strings(item, &format!("{path}/{n}"), found));
+        }
+        serde_json::Value::Object(fields) => fields.iter().for_each(|(name, field)| {
+            let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+            found.push((path.clone(), true));
+            strings(field, &path, found);
+        }),
+        _ => {}
+    }
+}
+
+/// Replaces a string, or renames the field with this path.
+fn replace(value: &mut serde_json::Value, path: &str, is_key: bool) {
+    if !is_key {
+        *value.pointer_mut(path).unwrap() = CONTROLS.into();
+        return;
+    }
+    let (parent, name) = path.rsplit_once('/').unwrap();
+    let fields = value.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+    let field = fields.remove(&name.replace("~1", "/").replace("~0", "~")).unwrap();
+    fields.insert(CONTROLS.to_owned(), field);
+}
+
+/// Returns the control characters of an output that are not line ends, tabs or our own styles.
+fn controls(output: &str) -> Vec<char> {
+    const STYLES: [&str; 9] = ["[0m", "[1m", "[2m", "[3m", "[31m", "[32m", "[33m", "[35m", "[36m"];
+    let pieces = output.split('\u{1b}');
+    let mut found: Vec<char> = pieces
+        .skip(1)
+        .filter(|rest| !STYLES.iter().any(|style| rest.starts_with(style)))
+        .map(|_| '\u{1b}')
+        .collect();
+    let is_control = |c: &char| c.is_control() && !['\n', '\t', '\u{1b}'].contains(c) || *c == '\u{202e}';
+    found.extend(output.chars().filter(is_control));
+    found
+}
+
+#[test]
+fn no_string_of_a_file_controls_a_terminal() {
+    let env = small();
+    let mut files = vec![env.path(REC).join("recording.json")];
+    let dumps = fs::read_dir(env.path(REC).join("provider_dumps")).unwrap();
+    let dumps: Vec<PathBuf> = dumps.map(|entry| entry.unwrap().path()).collect();
+    files.extend(dumps.into_iter().filter(|path| path.metadata().unwrap().len() < 10_000));
+    assert!(files.len() > 2, "{files:?}");
+    let bare = format!("{REC}/provider_dumps");
+    let mut wrong = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let whole: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let mut found = Vec::new();
+        strings(&whole, "", &mut found);
+        let folder = if file.ends_with("recording.json") { REC } else { &bare };
+        for (path, is_key) in found {
+            let mut changed = whole.clone();
+            replace(&mut changed, &path, is_key);
+            fs::write(&file, changed.to_string()).unwrap();
+            let commands: [&[&str]; 7] = [
+                &["show", folder],
+                &["check", folder],
+                &["cache", folder],
+                &["normalize", folder],
+                &["verify", folder, folder],
+                &["accept", folder],
+                &["replay", folder, "--", "true"],
+            ];
+            for command in commands {
+                let said = run(&env, &[&["--color", "always"], command].concat());
+                let found = controls(&(said.stdout + &said.stderr));
+                if !found.is_empty() || !matches!(said.code, Some(0..=3)) {
+                    wrong.push(format!("{}{path}: {command:?}: {:?} {found:?}", file.display(), said.code));
+                }
+            }
+        }
+        fs::write(&file, text).unwrap();
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -140,14 +140,9 @@ fn slow_capture(env: &TestEnv, out: &str, stderr: impl Into<Stdio>) {
     assert!(command.stdout(Stdio::null()).stderr(stderr).status().unwrap().success());
 }
 
-#[test]
-fn long_work_is_shown_on_a_terminal_and_nowhere_else() {
+/// Runs a command on a terminal of 80 columns, and returns everything that the terminal receives.
+fn on_terminal(command: &mut Command) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let env = TestEnv::new();
-    assert_eq!(env.run(&["init"]).code, Some(0));
-    let script = env.read("scenarios/first/script.yaml");
-    let slow = script.replacen("    turns:\n", "    pace: { first_ms: 1000 }\n    turns:\n", 1);
-    env.write("scenarios/first/script.yaml", &slow);
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
@@ -156,21 +151,95 @@ fn long_work_is_shown_on_a_terminal_and_nowhere_else() {
     let name = ptsname(&ours, Vec::new()).unwrap();
     let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
     let mut ours = std::fs::File::from(ours);
-    let seen = std::thread::spawn(move || {
-        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+    let reader = std::thread::spawn(move || {
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
         // A closed terminal is reported as an error, not as an end.
         while let Ok(read @ 1..) = ours.read(&mut buffer) {
-            seen.extend_from_slice(&buffer[..read]);
+            bytes.extend_from_slice(&buffer[..read]);
         }
-        String::from_utf8_lossy(&seen).into_owned()
+        String::from_utf8_lossy(&bytes).into_owned()
     });
-    slow_capture(&env, "one", theirs);
-    let seen = seen.join().unwrap();
-    assert!(seen.contains(" … 1 s"), "{seen:?}");
+    command.env("TERM", "xterm").stdout(theirs.try_clone().unwrap()).stderr(theirs);
+    command.status().unwrap();
+    command.stdout(Stdio::null()).stderr(Stdio::null()); // closes our copies
+    reader.join().unwrap()
+}
 
-    let (mut reader, writer) = std::io::pipe().unwrap();
-    slow_capture(&env, "two", writer);
-    let mut said = String::new();
-    reader.read_to_string(&mut said).unwrap();
-    assert!(said.contains("two") && !said.contains(" … "), "{said:?}");
+/// Captures a scenario whose model delays its reply for a second.
+fn slow_capture(env: &TestEnv, out: &str) -> Command {
+    let mut command = env.offshoot(&["capture", "offshoot", "--scenario", "first", "--out", out]);
+    command.env("OFFSHOOT_SLOTS_DIR", env.path("slots"));
+    command
+}
+
+#[test]
+fn long_work_is_shown_on_a_terminal_and_nowhere_else() {
+    let env = TestEnv::new();
+    assert_eq!(env.run(&["init"]).code, Some(0));
+    let script = env.read("scenarios/first/script.yaml");
+    let slow = script.replacen("    turns:\n", "    pace: { first_ms: 1000 }\n    turns:\n", 1);
+    env.write("scenarios/first/script.yaml", &slow);
+    let seen = on_terminal(&mut slow_capture(&env, "one"));
+    assert!(seen.contains(" … 1 s"), "{seen:?}");
+    let said = common::CommandOutput::of(slow_capture(&env, "two").output().unwrap());
+    assert!(said.stderr.contains("two") && !said.stderr.contains(" … "), "{said:?}");
+}
+
+const MARKDOWN: &str = "format: 1
+lanes:
+  - lane: all
+    match: { any: true }
+    turns: [ { repeat: 9, reply: [ { text: \"# Plan\\n\\nUse **bold** and `code`.\\n- \\e[2Jone\" } ] } ]
+";
+
+#[test]
+fn a_terminal_is_coloured_and_a_pipe_is_not() {
+    let env = TestEnv::new();
+    env.write("script.yaml", MARKDOWN);
+    let run = |arguments: &[&str]| {
+        env.offshoot(&[&["run", "--script", "script.yaml", "Hello."], arguments].concat())
+    };
+    let seen = on_terminal(&mut run(&[]));
+    let rendered = "\u{1b}[1mPlan\u{1b}[0m\r\n\r\nUse \u{1b}[1mbold\u{1b}[0m and \u{1b}[35mcode\u{1b}[0m.\r\n• \\u{1b}[2Jone";
+    assert!(seen.contains(rendered), "{seen:?}");
+    for plain in [&mut run(&["--color", "never"]), run(&[]).env("NO_COLOR", "1")] {
+        let seen = on_terminal(plain);
+        assert!(
+            seen.contains("# Plan\r\n\r\nUse **bold** and `code`.") && !seen.contains('\u{1b}'),
+            "{seen:?}"
+        );
+    }
+    let said = common::CommandOutput::of(run(&[]).output().unwrap());
+    assert_eq!(
+        said.stdout, "# Plan\n\nUse **bold** and `code`.\n- \u{1b}[2Jone\n",
+        "a pipe gets the reply unchanged"
+    );
+    assert!(!said.stderr.contains('\u{1b}'), "{said:?}");
+
+    let seen = on_terminal(&mut env.offshoot(&["ps"]));
+    assert!(
+        seen.contains("\u{1b}[1mRUN\u{1b}[0m") && seen.contains("\u{1b}[32mcompleted\u{1b}[0m"),
+        "{seen:?}"
+    );
+    let seen = on_terminal(&mut env.offshoot(&["show", "nowhere"]));
+    assert!(
+        seen.starts_with("\u{1b}[31merror: \u{1b}[0m") && seen.contains("\u{1b}[36mhint: \u{1b}[0m"),
+        "{seen:?}"
+    );
+    assert!(!env.run(&["ps"]).stdout.contains('\u{1b}'));
+    assert!(env.run(&["ps", "--color", "always"]).stdout.contains("\u{1b}[32mcompleted"));
+}
+
+#[test]
+fn a_wrong_name_suggests_the_right_one() {
+    let env = TestEnv::new();
+    for (arguments, suggestion) in [
+        (&["verfy"][..], "hint: offshoot verify --help"),
+        (&["capture", "claude-cod", "--scenario", "wakeup"], "a similar value exists: 'claude-code'"),
+        (&["record"], "hint: offshoot record --help"),
+        (&["replay", ".", "--fault", "lane=main:cut"], "lane=LANE,turn=N[,attempt=N|all][,event=N]:KIND"),
+    ] {
+        let said = env.run(arguments);
+        assert!(said.code == Some(2) && said.stderr.contains(suggestion), "{arguments:?}: {said:?}");
+    }
 }

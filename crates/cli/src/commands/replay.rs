@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use harness::Replaying;
 use proxy::replay::{
-    Fault, FaultParseError, OnMiss, Order, Pace, RecordedTraffic, ReplayLoadError, ReplayReport,
-    ReplayServer, ReplaySettings,
+    Fault, OnMiss, Order, Pace, RecordedTraffic, ReplayLoadError, ReplayReport, ReplayServer, ReplaySettings,
 };
 use proxy::{Upstream, Upstreams};
 use recording::{Manifest, Recording, Replay};
@@ -51,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS")]
     settle: Option<u64>,
     /// Make something fail at an exact place (repeatable); see docs/guide/replay.md
-    #[arg(long, value_name = "SPEC", value_parser = parse_fault)]
+    #[arg(long, value_name = "SPEC")]
     fault: Vec<Fault>,
     /// Reply to a request that was not recorded
     #[arg(long, value_name = "error|nearest", default_value = "error", value_parser = parse_on_miss)]
@@ -110,10 +109,6 @@ fn parse_pace(text: &str) -> Result<Pace, String> {
         "recorded" => Ok(Pace::Recorded),
         _ => Err("expected `instant` or `recorded`".to_owned()),
     }
-}
-
-fn parse_fault(text: &str) -> Result<Fault, String> {
-    text.parse().map_err(|error: FaultParseError| format!("{error}\n\n{FAULT_GRAMMAR}"))
 }
 
 fn parse_on_miss(text: &str) -> Result<OnMiss, String> {
