@@ -1,4 +1,4 @@
-//! What pages are made of.
+//! Collects the content of pages for a browser.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::run_cache::explain_run;
 use crate::run_tree::load_run_tree;
 use crate::terminal::counted;
 
-/// A recording as a page.
+/// Writes the page of a recording.
 pub(crate) fn recording(source: &Source, damage: &[String], out: &mut dyn Write) -> io::Result<()> {
     let read = Read::of(source);
     let (badge, facts) = (state(source.recording(), damage), facts(&read, damage));
@@ -70,7 +70,7 @@ impl VerdictPage<'_> {
     }
 }
 
-/// A run and everything below it as a page.
+/// Writes the page of a run and its descendants.
 pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Result<()> {
     let runs = load_run_tree(store, run)?;
     let Some(first) = runs.iter().find(|one| one.run.id == *run) else {
@@ -119,7 +119,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
     for (number, &(n, call, attempt)) in ran.kept.iter().enumerate() {
         let one = &runs[n];
         let (asked, attempts) = &one.model_calls[call];
-        // A request that cannot be put together any more is one whose bytes were lost; the rest is shown.
+        // A request that cannot be rebuilt has lost its bytes. The rest is shown.
         let body = agent::rebuild_request(store, &one.run.id, asked).ok();
         let summary = &ran.ordered.exchanges[number];
         let request = request(summary, body);
@@ -160,7 +160,7 @@ fn response(summary: &Summary, attempt: &store::Attempt) -> Answered {
     }
 }
 
-/// A recording, read once.
+/// A recording with everything that its page needs, read once.
 struct Read<'s> {
     source: &'s Source,
     cached: RecordingCache,
@@ -178,7 +178,7 @@ impl<'s> Read<'s> {
         &self.cached.ordered
     }
 
-    /// The page's number of each exchange, by its id.
+    /// Returns the number of each exchange on the page, by its id.
     fn numbers(&self) -> HashMap<&str, usize> {
         numbers(self.ordered())
     }
@@ -188,8 +188,7 @@ fn numbers(ordered: &Ordered) -> HashMap<&str, usize> {
     ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect()
 }
 
-/// When answers began and how long both halves are; and where only dumps know when something happened, their times are
-/// put in.
+/// Measures the start of responses and the sizes of both halves. Missing times are filled in from the dumps.
 fn measured(source: &Source, ordered: &mut Ordered) -> Measured {
     let numbers: HashMap<String, usize> =
         numbers(ordered).into_iter().map(|(id, n)| (id.to_owned(), n)).collect();
@@ -227,7 +226,7 @@ fn measured(source: &Source, ordered: &mut Ordered) -> Measured {
     Measured { first_bytes, sizes, ..Measured::default() }
 }
 
-/// What a recording is held against.
+/// A verdict and the golden that a recording was compared with.
 struct Against<'a> {
     verdict: &'a Verdict,
     golden: Read<'a>,
@@ -275,7 +274,7 @@ fn of_recording(
     let beside = against.map(|against| write_golden(&mut page, &against.golden)).transpose()?;
     let ids = read.numbers();
     for n in 0..source.len() {
-        // What cannot be read is among the problems, which the page names.
+        // Unreadable exchanges are listed among the problems of the page.
         let Ok(asked) = source.asked(n) else { continue };
         let answered = source.answered(n).ok().flatten();
         let counterpart =
@@ -289,7 +288,7 @@ fn of_recording(
     page.end().map(drop)
 }
 
-/// Adds the golden's exchanges; where each of them, by its number on the page, stands in its recording.
+/// Adds the exchanges of the golden. Returns the position of each in its recording, by its number on the page.
 fn write_golden<W: Write>(page: &mut Page<'_, W>, golden: &Read<'_>) -> io::Result<HashMap<usize, usize>> {
     let (places, numbers) = (report::places(golden.ordered()), golden.numbers());
     let mut written = HashMap::new();
@@ -309,7 +308,7 @@ fn crossed<'x>(asked: &'x Asked, answered: Option<&'x Answered>) -> Crossed<'x> 
     Crossed { dialect: Dialect::detect(&asked.url, body), asked, answered }
 }
 
-/// The golden's exchange for each of the candidate's: the same turn of the lane it was compared with.
+/// Maps exchanges of the candidate to those of the golden: the same turn of the lane it was compared with.
 fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usize> {
     let theirs = against.golden.ordered();
     let places = report::places(theirs);
@@ -319,7 +318,7 @@ fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usi
         .enumerate()
         .filter_map(|(n, it)| places.get(it.id.as_str()).map(|at| ((at.lane, at.turn, at.attempt), n)))
         .collect();
-    // The verdict knows which turn was compared with which.
+    // The verdict lists the compared turns.
     let mut golden: HashMap<(&str, u32), (&str, u32)> = HashMap::new();
     for pair in &against.verdict.lanes {
         let (Some(mine), Some(theirs)) = (&pair.candidate, &pair.golden) else { continue };
@@ -373,7 +372,7 @@ fn title(source: &Source) -> String {
     let harness = source.recording().and_then(|recording| recording.manifest()?.harness.as_ref());
     let Some(harness) = harness else { return folder() };
     let version = harness.version.as_deref().map(|it| format!(" {it}")).unwrap_or_default();
-    // What is recorded of a run of ours has no scenario.
+    // A recording of our own run has no scenario.
     let of = if harness.scenario.is_empty() { folder() } else { harness.scenario.clone() };
     format!("{}{version}, {of}", harness.name)
 }

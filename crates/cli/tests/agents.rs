@@ -178,8 +178,8 @@ fn only_what_is_described_can_be_accepted() {
     let env = world();
     env.write("data-file.md", "x");
     for (file, why) in [
-        ("data-file.md", "no agent"),
-        ("missing.md", "no agent"),
+        ("data-file.md", "is not an agent"),
+        ("missing.md", "is not an agent"),
         (".claude/agents", "hint: offshoot agents accept .claude/agents/*.md"),
         (".claude/agents/broken.md", "line 3"),
     ] {

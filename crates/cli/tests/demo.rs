@@ -43,13 +43,13 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
     let said = env.run(&["demo"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     for step in [
-        "1/6  Run it",
+        "1/6  Run agents",
         "2/6  Kill the same run in the middle, and resume it",
         "kill -9 $!\n\nThe process is gone (SIGKILL), with 3 active agents",
         "demo-4-0  interrupted",
         "✓ byte-equal to the run of step 1:\n  5 agents, 31 messages, 10 calls, 7 files",
         "replayed 15 of 15 recorded exchanges",
-        "they agree: E4 holds, E4 was wanted",
+        "verified: byte-equal (E4)",
         "how sure: exact",
         "demo-6-0  completed",
         "The report: offshoot-demo/report.html",

@@ -449,7 +449,7 @@ lanes:
     running.wait().unwrap();
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(
-        said.stderr.contains("wait until that has ended") && !said.stderr.contains("--resume"),
+        said.stderr.contains("wait until its first turn has ended") && !said.stderr.contains("--resume"),
         "{said:?}"
     );
     // The process of the run is gone.

@@ -423,9 +423,9 @@ fn what_is_no_recording_no_run_and_no_verdict_is_refused() {
     for (arguments, error) in [
         (&["nothing"][..], "no folder `nothing`; no run "),
         (&["no/folder"], "no/folder"),
-        (&["some.json"], "`some.json` is no verdict"),
+        (&["some.json"], "`some.json` is not a verdict"),
         (&["newer.json"], "`newer.json` is a verdict of format 99"),
-        (&["some.json", "--golden", "rec"], "`some.json` is no recording: it cannot be compared"),
+        (&["some.json", "--golden", "rec"], "`some.json` is not a recording and cannot be compared"),
     ] {
         let said = env.run(&[&["report"], arguments].concat());
         assert_eq!(said.code, Some(2), "{said:?}");

@@ -133,13 +133,6 @@ fn the_workflow_of_the_guide_passes_what_is_the_same_and_fails_what_is_not() {
     assert!(env.read("verdict.xml").contains("<failure message=\"1 difference\">"));
 }
 
-/// A model that thinks for a second, twice.
-fn slow_capture(env: &TestEnv, out: &str, stderr: impl Into<Stdio>) {
-    let mut command = env.offshoot(&["capture", "offshoot", "--scenario", "first", "--out", out]);
-    command.env("OFFSHOOT_SLOTS_DIR", env.path("slots")).env("TERM", "xterm");
-    assert!(command.stdout(Stdio::null()).stderr(stderr).status().unwrap().success());
-}
-
 /// Runs a command on a terminal of 80 columns, and returns everything that the terminal receives.
 fn on_terminal(command: &mut Command) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

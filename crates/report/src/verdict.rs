@@ -9,6 +9,7 @@ use parity::{
 };
 
 use crate::diff::{Piece, pieces};
+use crate::style::Tone;
 use crate::table::{Column, GiveUp, Table};
 use crate::text::{fit, plain, shown_value, wrap};
 
@@ -24,7 +25,7 @@ const USUAL: usize = 160;
 /// A verdict, the most important first.
 pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
     let mut out = Page { text: String::new(), width };
-    out.part(&answer(verdict), 0);
+    out.part(&tone(&verdict.outcome).paint(&plain(&answer(verdict))), 0);
     out.side("golden   ", &verdict.golden, &verdict.descriptions[0]);
     out.side("candidate", &verdict.candidate, &verdict.descriptions[1]);
     if !verdict.summary.is_empty() {
@@ -152,9 +153,12 @@ impl Page {
                 self.words(golden, candidate);
             }
             _ => {
-                for (whose, value) in [("golden   ", golden), ("candidate", candidate)] {
+                for (whose, value, tone) in
+                    [("golden   ", golden, Tone::Bad), ("candidate", candidate, Tone::Good)]
+                {
                     if let Some(value) = value {
-                        self.value(&fit(&format!("  {whose}  {}", plain(value)), USUAL), 13);
+                        let line = format!("  {}  {}", tone.paint(whose), plain(value));
+                        self.value(&fit(&line, USUAL), 13);
                     }
                 }
             }
@@ -180,19 +184,19 @@ impl Page {
         let last = stretches.len().saturating_sub(1);
         for (at, stretch) in stretches.iter().enumerate().take(STRETCHES) {
             match stretch {
-                Piece::Same(text) => line.push_str(&around(text, at == 0, at == last)),
+                Piece::Same(text) => line += &spaced(&around(text, at == 0, at == last)),
                 Piece::Gone(text) => {
-                    write!(line, "[-{}-]", shortened(text)).expect("a string takes everything")
+                    line += &Tone::Bad.paint(&format!("[-{}-]", spaced(&shortened(text))));
                 }
                 Piece::New(text) => {
-                    write!(line, "{{+{}+}}", shortened(text)).expect("a string takes everything")
+                    line += &Tone::Good.paint(&format!("{{+{}+}}", spaced(&shortened(text))));
                 }
             }
         }
         if stretches.len() > STRETCHES {
             line.push_str(" … and more");
         }
-        self.value(&format!("  {}", plain(&line)), 2);
+        self.value(&format!("  {}", line.trim_start()), 2);
     }
 
     fn masks(&mut self, verdict: &Verdict) {
@@ -273,6 +277,22 @@ fn answer(verdict: &Verdict) -> String {
             )
         }
     }
+}
+
+fn tone(outcome: &VerdictOutcome) -> Tone {
+    match outcome {
+        VerdictOutcome::Match => Tone::Good,
+        VerdictOutcome::Differs => Tone::Bad,
+        VerdictOutcome::Inconclusive(_) => Tone::Warning,
+    }
+}
+
+/// Escapes a piece of a line, and keeps one space at its edges.
+fn spaced(text: &str) -> String {
+    let space = |is_there: bool| if is_there { " " } else { "" };
+    let escaped = plain(text);
+    let end = space(!escaped.is_empty() && text.ends_with(char::is_whitespace));
+    format!("{}{escaped}{end}", space(text.starts_with(char::is_whitespace)))
 }
 
 fn counted(count: u64, one: &str) -> String {

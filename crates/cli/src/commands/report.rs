@@ -1,4 +1,4 @@
-//! `offshoot report`: one page with everything, for a browser.
+//! `offshoot report`: writes a self-contained page for a browser.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,16 +13,16 @@ use crate::recordings::{damage, open, rules, run_or_folder};
 use crate::terminal::print;
 use crate::{journal, output, page};
 
-/// What a page is handed to.
+/// Program that opens a page.
 pub(crate) const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// A verdict is text; one that is longer was not written by us.
+/// Maximum size of a verdict file. Longer files are not verdicts.
 const LONGEST_VERDICT: u64 = 1 << 30;
 
 /// Make one page of a recording, a run or a verdict, for a browser
 ///
-/// The page has everything in it and needs no network: a timeline of all agents, every turn with its prompt, tools,
-/// calls, results and raw bytes, what the prompt cache did, and the verdict. It can be kept as an artefact of a build.
+/// The page is self-contained and needs no network. It shows a timeline of all agents, every turn with its prompt, tools,
+/// calls, results and raw bytes, the prompt cache, and the verdict.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot report goldens/claude-code/2.1.325/wakeup/runs/RUN --open
@@ -31,58 +31,58 @@ const LONGEST_VERDICT: u64 = 1 << 30;
   offshoot verify golden rec --format json > verdict.json
   offshoot report verdict.json")]
 pub(crate) struct Args {
-    /// A recording's folder, a folder of dumps, a run, or the file that `verify --format json` wrote
+    /// Folder of a recording or of dumps, a run, or the output of `verify --format json`
     #[arg(value_name = "RECORDING|RUN|VERDICT", value_parser = crate::recordings::recording_or_run)]
     what: String,
-    /// Compare the recording with this one, and show the verdict too
+    /// Golden to compare the recording with
     #[arg(long, value_name = "DIR", value_parser = crate::recordings::recording_at())]
     golden: Option<PathBuf>,
-    /// How far they must agree for the verdict to be a match
+    /// Required level, from E0 (it ran) to E4 (byte-equal)
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3, requires = "golden")]
     level: Level,
-    /// Exclusions and masks; usually found beside the golden as `parity.toml`
+    /// File with exclusions and masks [default: parity.toml beside the golden]
     #[arg(long, value_name = "FILE", requires = "golden")]
     rules: Option<PathBuf>,
-    /// The file to write; `-` prints it
+    /// File to write; `-` means standard output
     #[arg(long, value_name = "FILE", default_value = "offshoot-report.html")]
     out: PathBuf,
-    /// Show it in the browser
+    /// Open the page in a browser
     #[arg(long)]
     open: bool,
 }
 
-pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
-    if arguments.open && arguments.out == Path::new("-") {
-        let error = anyhow::anyhow!("what is printed cannot be opened");
-        return Err(error).or_fail_with(ExitKind::Usage, || "leave out `--out -`, or `--open`".to_owned());
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.open && args.out == Path::new("-") {
+        let error = anyhow::anyhow!("cannot open a page that is printed");
+        return Err(error).or_fail_with(ExitKind::Usage, || "omit `--out -` or `--open`".to_owned());
     }
-    let path = Path::new(&arguments.what);
-    let is_run = !path.exists() && !arguments.what.contains('/');
-    if let Some(golden) = arguments.golden.as_ref().filter(|_| is_run || path.is_file()) {
-        let error = anyhow::anyhow!("`{}` is no recording: it cannot be compared", arguments.what);
+    let path = Path::new(&args.what);
+    let is_run = !path.exists() && !args.what.contains('/');
+    if let Some(golden) = args.golden.as_ref().filter(|_| is_run || path.is_file()) {
+        let error = anyhow::anyhow!("`{}` is not a recording and cannot be compared", args.what);
         let hint = || format!("offshoot report RECORDING --golden {}", golden.display());
         return Err(error).or_fail_with(ExitKind::Usage, hint);
     }
     match path {
-        _ if is_run => of_run(arguments)?,
-        file if file.is_file() => of_verdict(arguments, file)?,
-        folder => of_recording(arguments, folder)?,
+        _ if is_run => of_run(args)?,
+        file if file.is_file() => of_verdict(args, file)?,
+        folder => of_recording(args, folder)?,
     }
-    if arguments.out != Path::new("-") {
-        print(&format!("{}\n", arguments.out.display()));
+    if args.out != Path::new("-") {
+        print(&format!("{}\n", args.out.display()));
     }
-    if arguments.open {
-        show(&arguments.out)?;
+    if args.open {
+        show(&args.out)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_run(arguments: &Args) -> anyhow::Result<()> {
+fn of_run(args: &Args) -> anyhow::Result<()> {
     let store = journal::open()?;
-    let run = run_or_folder(&store, &arguments.what)?;
-    // What goes wrong while a run is read is not the page's fault, and is told as it is.
+    let run = run_or_folder(&store, &args.what)?;
+    // An error of the journal is reported instead of the write error that it causes.
     let mut trouble = None;
-    write(arguments, &[], |out| {
+    write(args, &[], |out| {
         page::run(&store, &run, out).map_err(|error| {
             trouble = Some(error);
             io::Error::other("the run cannot be read")
@@ -91,21 +91,21 @@ fn of_run(arguments: &Args) -> anyhow::Result<()> {
     .map_err(|error| trouble.unwrap_or(error))
 }
 
-fn of_recording(arguments: &Args, folder: &Path) -> anyhow::Result<()> {
+fn of_recording(args: &Args, folder: &Path) -> anyhow::Result<()> {
     let source = open(folder)?;
-    let Some(golden) = &arguments.golden else {
+    let Some(golden) = &args.golden else {
         let damage = damage(&source)?;
-        return write(arguments, &[folder], |out| page::recording(&source, &damage, out));
+        return write(args, &[folder], |out| page::recording(&source, &damage, out));
     };
-    let rules = rules(golden, arguments.rules.as_deref())?;
+    let rules = rules(golden, args.rules.as_deref())?;
     let golden = open(golden)?;
-    let verdict = parity::verify(&golden, &source, &rules, arguments.level);
+    let verdict = parity::verify(&golden, &source, &rules, args.level);
     let page =
         page::VerdictPage { verdict: &verdict, both: Some((&golden, &source)), damage: &damage(&source)? };
-    write(arguments, &[folder, golden.dir()], |out| page.write(out))
+    write(args, &[folder, golden.dir()], |out| page.write(out))
 }
 
-fn of_verdict(arguments: &Args, file: &Path) -> anyhow::Result<()> {
+fn of_verdict(args: &Args, file: &Path) -> anyhow::Result<()> {
     let hint = || "offshoot verify GOLDEN CANDIDATE --format json > verdict.json".to_owned();
     let length = fs::metadata(file).or_fail(ExitKind::Outside)?.len();
     let read = match length <= LONGEST_VERDICT {
@@ -118,7 +118,7 @@ fn of_verdict(arguments: &Args, file: &Path) -> anyhow::Result<()> {
             VerdictFileError::UnknownFormat(format) => anyhow::anyhow!(
                 "`{file}` is a verdict of format {format}, and this version knows {VERDICT_FORMAT}"
             ),
-            VerdictFileError::Malformed(_) => anyhow::anyhow!("`{file}` is no verdict"),
+            VerdictFileError::Malformed(_) => anyhow::anyhow!("`{file}` is not a verdict"),
         }
     });
     let verdict = verdict.or_fail_with(ExitKind::Usage, hint)?;
@@ -126,7 +126,7 @@ fn of_verdict(arguments: &Args, file: &Path) -> anyhow::Result<()> {
     let side = |dir: &str| open(Path::new(dir)).ok();
     let both = side(&verdict.golden).zip(side(&verdict.candidate));
     if both.is_none() {
-        status!("the recordings are not where the verdict names them: the page has the verdict alone");
+        warning!("cannot find the recordings of the verdict; the page shows only the verdict");
     }
     let both = both.as_ref().map(|(golden, candidate)| (golden, candidate));
     let read: Vec<&Path> = both
@@ -136,22 +136,22 @@ fn of_verdict(arguments: &Args, file: &Path) -> anyhow::Result<()> {
         .collect();
     let damage = both.map(|(_, candidate)| damage(candidate)).transpose()?.unwrap_or_default();
     let page = page::VerdictPage { verdict: &verdict, both, damage: &damage };
-    write(arguments, &read, |out| page.write(out))
+    write(args, &read, |out| page.write(out))
 }
 
 fn write(
-    arguments: &Args,
+    args: &Args,
     read: &[&Path],
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    if arguments.out == Path::new("-") {
+    if args.out == Path::new("-") {
         return output::print(fill);
     }
-    output::check_target(&arguments.out, read)?;
-    output::write(&arguments.out, fill)
+    output::check_target(&args.out, read)?;
+    output::write(&args.out, fill)
 }
 
-/// Hands the file to whatever the system opens pages with.
+/// Opens the file with the default program of the system.
 fn show(path: &Path) -> anyhow::Result<()> {
     let file = path.canonicalize().or_fail(ExitKind::Outside)?;
     let started = Command::new(OPENER)
@@ -161,11 +161,11 @@ fn show(path: &Path) -> anyhow::Result<()> {
         .stderr(Stdio::null())
         .spawn();
     let failed = || {
-        let error = anyhow::anyhow!("no browser could be started with `{OPENER}`");
-        Err(error).or_fail_with(ExitKind::Outside, || format!("open file://{} yourself", file.display()))
+        let error = anyhow::anyhow!("cannot start a browser with `{OPENER}`");
+        Err(error).or_fail_with(ExitKind::Outside, || format!("open file://{}", file.display()))
     };
     let Ok(mut child) = started else { return failed() };
-    // One that cannot show it says so at once; one that stays while it is looked at is not waited for.
+    // A failure is reported within a second. A program that stays open is not waited for.
     for _ in 0..20 {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
