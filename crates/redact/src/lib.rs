@@ -11,6 +11,7 @@
 
 mod argv;
 mod assign;
+mod commands;
 mod entities;
 mod entropy;
 mod examples;
@@ -30,6 +31,7 @@ mod shapes;
 mod stream;
 mod triggers;
 mod url;
+mod utf16;
 mod values;
 mod window;
 mod wrapped;
@@ -44,6 +46,7 @@ use plain::PlainText;
 pub use report::{RedactionEntry, RedactionReport};
 pub use residual::Residue;
 use search::{RuleMatches, Search, SearchOptions};
+use utf16::Utf16Text;
 pub use window::RedactionWindow;
 use wire::encoding::{self, CodingError};
 use wire::json::{Document, Edits};
@@ -242,6 +245,11 @@ impl Redactor {
         }
         if json && features.lists_tokens {
             hits.extend(stream::find_in_listed_tokens(&mut self.search, place, bytes));
+        }
+        if let Some(wide) = Utf16Text::decode(bytes) {
+            let text = PlainText::from_escaped(wide.text.as_bytes());
+            let found = self.search.find_by_rule(place, &text, options).hits;
+            hits.extend(found.into_iter().map(|hit| Hit { range: wide.original(&hit.range), ..hit }));
         }
         hits.extend(self.search.find_by_value(&text, &features));
         let hits = hit::merge_overlaps(hits);

@@ -9,7 +9,7 @@ use super::shapes::{ShapeMatch, before, is_mixed, run};
 
 const SHORTEST: usize = 4;
 /// The searched length of a command.
-const LONGEST: usize = 2048;
+pub(super) const LONGEST: usize = 2048;
 
 /// Finds the passwords in a command line of curl.
 pub(super) fn find_curl_passwords(text: &[u8], at: usize) -> Vec<ShapeMatch> {
@@ -38,7 +38,7 @@ pub(super) fn find_curl_passwords(text: &[u8], at: usize) -> Vec<ShapeMatch> {
 
 /// Returns the end of the command: the end of its line, unless the next line continues with options, or the start
 /// of another command.
-fn command_end(rest: &[u8]) -> usize {
+pub(super) fn command_end(rest: &[u8]) -> usize {
     let ends = |at: usize| match rest[at] {
         b'\n' => {
             let next = rest[at + 1..].trim_ascii_start();
@@ -70,7 +70,7 @@ fn user_option(text: &[u8], dash: usize) -> Option<Range<usize>> {
 }
 
 /// Returns the value after an option's name: a word, or a string in quotes.
-fn value(text: &[u8], from: usize) -> Range<usize> {
+pub(super) fn value(text: &[u8], from: usize) -> Range<usize> {
     let gap = run(text, from, |byte| is_gap(byte) || matches!(byte, b'=' | b',' | b'\\'));
     match before(text, gap.end) {
         Some(quote @ (b'"' | b'\'')) => {
@@ -80,7 +80,7 @@ fn value(text: &[u8], from: usize) -> Range<usize> {
     }
 }
 
-fn word(text: &[u8], from: usize) -> Range<usize> {
+pub(super) fn word(text: &[u8], from: usize) -> Range<usize> {
     run(text, from, |byte| byte > b' ' && !matches!(byte, b'"' | b'\'' | b'`' | b'\\'))
 }
 
@@ -102,7 +102,7 @@ pub(super) fn password(text: &[u8], login: &Range<usize>) -> Option<Range<usize>
 }
 
 /// Returns true for a byte between the words of a command, also in a list of strings.
-fn is_gap(byte: u8) -> bool {
+pub(super) fn is_gap(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'')
 }
 

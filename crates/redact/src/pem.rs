@@ -3,6 +3,9 @@
 
 use std::ops::Range;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
 use super::shapes::{LONGEST, ShapeMatch, is_mixed, run};
 
 const RULE: &str = "shape:private-key";
@@ -24,6 +27,28 @@ pub(super) fn find_from_begin(text: &[u8], at: usize) -> Vec<ShapeMatch> {
         None => unfinished_length(near).map(|len| mark.end + len),
     };
     end.map(|end| ShapeMatch::new(RULE, at..end)).into_iter().collect()
+}
+
+/// Finds a key in base64, as in a kubeconfig, in one line or several.
+pub(super) fn find_encoded(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let first = run(text, at, is_base64);
+    let head = &text[at..first.end.min(at + 64)];
+    let head = STANDARD_NO_PAD.decode(&head[..head.len() / 4 * 4]).unwrap_or_default();
+    let is_key = memchr::memmem::find(&head, b"PRIVATE KEY").is_some();
+    if !is_key || super::shapes::before(text, at).is_some_and(is_base64) {
+        return Vec::new();
+    }
+    let mut line = first;
+    loop {
+        let gap = run(text, line.end, |byte| byte.is_ascii_whitespace());
+        let next = run(text, gap.end, is_base64);
+        let ends =
+            text.get(next.end).is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\''));
+        if gap.is_empty() || next.len() < 4 || line.len() < WIDE || next.len() > line.len() || !ends {
+            return vec![ShapeMatch::new(RULE, at..line.end)];
+        }
+        line = next;
+    }
 }
 
 /// Finds the key that ends at `at` and has no beginning.

@@ -15,6 +15,7 @@ use wire::json::{Document, Value, ValueKind, unescape};
 
 use super::needles::{is_base64, is_whole_number};
 use super::plain::PlainText;
+use super::utf16::Utf16Text;
 use wire::opaque::{is_in_opaque_field, is_opaque_field};
 
 use super::{Redactor, TextFormat, looks_json, shapes, stream, values, wrapped};
@@ -127,6 +128,9 @@ impl ResidueSearch<'_> {
         }
         if layers == 0 {
             return;
+        }
+        if let Some(wide) = Utf16Text::decode(bytes) {
+            self.search_layer(wide.text.as_bytes(), offset, layers - 1, is_opaque);
         }
         if looks_json(bytes)
             && let Ok(document) = Document::parse(bytes)

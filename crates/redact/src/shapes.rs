@@ -9,7 +9,7 @@ use base64::Engine as _;
 
 use super::assign::is_reference;
 use super::values::is_word;
-use super::{examples, login, looks, pem, placeholder};
+use super::{commands, examples, login, looks, pem, placeholder};
 
 /// A secret that was found by its shape.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ const PREFIX_SHAPES: &[PrefixShape] = &[
     PrefixShape { rule: "shape:google", prefixes: &["ya29.", "GOCSPX-"], alphabet: word, length: 20..LONG, also: always },
     PrefixShape { rule: "shape:github", prefixes: &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], alphabet: alnum, length: 30..256, also: always },
     PrefixShape { rule: "shape:github", prefixes: &["github_pat_"], alphabet: word, length: 30..256, also: has_digit },
-    PrefixShape { rule: "shape:gitlab", prefixes: &["glpat-"], alphabet: word, length: 20..256, also: always },
+    PrefixShape { rule: "shape:gitlab", prefixes: &["glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-"], alphabet: word, length: 20..256, also: always },
     PrefixShape { rule: "shape:slack", prefixes: &["xoxa-", "xoxb-", "xoxc-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xapp-"], alphabet: dashed, length: 16..512, also: has_digit },
     PrefixShape { rule: "shape:slack", prefixes: &["xoxd-"], alphabet: encoded, length: 16..512, also: has_digit },
     PrefixShape { rule: "shape:slack", prefixes: &["hooks.slack.com/services/"], alphabet: slashed, length: 20..128, also: has_digit },
@@ -69,8 +69,44 @@ const PREFIX_SHAPES: &[PrefixShape] = &[
     PrefixShape { rule: "shape:cerebras", prefixes: &["csk-"], alphabet: alnum, length: 32..128, also: has_digit },
     PrefixShape { rule: "shape:replicate", prefixes: &["r8_"], alphabet: alnum, length: 32..64, also: is_mixed },
     PrefixShape { rule: "shape:linear", prefixes: &["lin_api_"], alphabet: alnum, length: 32..64, also: has_digit },
-    PrefixShape { rule: "shape:docker", prefixes: &["dckr_pat_"], alphabet: word, length: 20..64, also: always },
-    PrefixShape { rule: "shape:shopify", prefixes: &["shpat_", "shpss_"], alphabet: hex, length: 32..33, also: has_digit },
+    PrefixShape { rule: "shape:docker", prefixes: &["dckr_pat_", "dckr_oat_"], alphabet: word, length: 20..64, also: always },
+    PrefixShape { rule: "shape:shopify", prefixes: &["shpat_", "shpss_", "shpca_", "shppa_"], alphabet: hex, length: 32..33, also: has_digit },
+    PrefixShape { rule: "shape:vault", prefixes: &["hvs.", "hvb.", "hvr."], alphabet: word, length: 24..LONG, also: has_digit },
+    PrefixShape { rule: "shape:google", prefixes: &["1//0", "4/0A"], alphabet: word, length: 36..512, also: has_digit },
+    PrefixShape { rule: "shape:atlassian", prefixes: &["ATATT3", "ATCTT3"], alphabet: padded, length: 60..512, also: has_digit },
+    PrefixShape { rule: "shape:atlassian", prefixes: &["ATBB"], alphabet: alnum, length: 32..33, also: is_mixed },
+    PrefixShape { rule: "shape:notion", prefixes: &["ntn_", "secret_"], alphabet: alnum, length: 43..64, also: has_digit },
+    PrefixShape { rule: "shape:supabase", prefixes: &["sbp_"], alphabet: hex, length: 40..41, also: has_digit },
+    PrefixShape { rule: "shape:supabase", prefixes: &["sb_secret_"], alphabet: word, length: 24..128, also: has_digit },
+    PrefixShape { rule: "shape:newrelic", prefixes: &["NRAK-", "NRII-", "NRJS-"], alphabet: word, length: 19..64, also: has_digit },
+    PrefixShape { rule: "shape:postman", prefixes: &["PMAK-"], alphabet: dashed, length: 59..60, also: has_digit },
+    PrefixShape { rule: "shape:doppler", prefixes: &["dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."], alphabet: dotted, length: 40..96, also: has_digit },
+    PrefixShape { rule: "shape:square", prefixes: &["sq0csp-", "sq0atp-"], alphabet: word, length: 22..64, also: has_digit },
+    PrefixShape { rule: "shape:facebook", prefixes: &["EAA"], alphabet: word, length: 60..512, also: is_mixed },
+    PrefixShape { rule: "shape:fly", prefixes: &["fo1_", "fm1r_", "fm1a_", "fm2_"], alphabet: padded, length: 40..LONG, also: has_digit },
+    PrefixShape { rule: "shape:tavily", prefixes: &["tvly-"], alphabet: dashed, length: 24..128, also: has_digit },
+    PrefixShape { rule: "shape:mailgun", prefixes: &["key-"], alphabet: hex, length: 32..33, also: has_digit },
+    PrefixShape { rule: "shape:grafana", prefixes: &["glsa_", "glc_"], alphabet: padded, length: 32..512, also: has_digit },
+    PrefixShape { rule: "shape:sentry", prefixes: &["sntrys_", "sntryu_"], alphabet: padded, length: 60..512, also: has_digit },
+    PrefixShape { rule: "shape:planetscale", prefixes: &["pscale_pw_", "pscale_tkn_", "pscale_oauth_"], alphabet: dotted, length: 32..96, also: has_digit },
+    PrefixShape { rule: "shape:pulumi", prefixes: &["pul-"], alphabet: hex, length: 40..41, also: has_digit },
+    PrefixShape { rule: "shape:rubygems", prefixes: &["rubygems_"], alphabet: hex, length: 48..49, also: has_digit },
+    PrefixShape { rule: "shape:sonar", prefixes: &["sqp_", "squ_", "sqa_"], alphabet: hex, length: 40..41, also: has_digit },
+    PrefixShape { rule: "shape:tailscale", prefixes: &["tskey-"], alphabet: dashed, length: 24..128, also: has_digit },
+    PrefixShape { rule: "shape:brevo", prefixes: &["xkeysib-"], alphabet: dashed, length: 80..96, also: has_digit },
+    PrefixShape { rule: "shape:figma", prefixes: &["figd_"], alphabet: word, length: 36..64, also: has_digit },
+    PrefixShape { rule: "shape:netlify", prefixes: &["nfp_"], alphabet: alnum, length: 36..64, also: has_digit },
+    PrefixShape { rule: "shape:dynatrace", prefixes: &["dt0c01."], alphabet: dotted, length: 24..128, also: has_digit },
+    PrefixShape { rule: "shape:langsmith", prefixes: &["lsv2_pt_", "lsv2_sk_"], alphabet: word, length: 32..64, also: has_digit },
+    PrefixShape { rule: "shape:pinecone", prefixes: &["pcsk_"], alphabet: word, length: 40..96, also: has_digit },
+    PrefixShape { rule: "shape:e2b", prefixes: &["e2b_"], alphabet: hex, length: 40..41, also: has_digit },
+    PrefixShape { rule: "shape:firecrawl", prefixes: &["fc-"], alphabet: hex, length: 32..33, also: has_digit },
+    PrefixShape { rule: "shape:jina", prefixes: &["jina_"], alphabet: word, length: 40..96, also: has_digit },
+    PrefixShape { rule: "shape:1password", prefixes: &["ops_eyJ"], alphabet: padded, length: 200..LONG, also: has_digit },
+    PrefixShape { rule: "shape:alibaba", prefixes: &["LTAI"], alphabet: alnum, length: 16..27, also: is_mixed },
+    PrefixShape { rule: "shape:circleci", prefixes: &["CCIPAT_"], alphabet: word, length: 40..96, also: has_digit },
+    PrefixShape { rule: "shape:openshift", prefixes: &["sha256~"], alphabet: word, length: 43..44, also: has_digit },
+    PrefixShape { rule: "shape:discord", prefixes: &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"], alphabet: path, length: 70..128, also: has_digit },
     PrefixShape { rule: "shape:age", prefixes: &["AGE-SECRET-KEY-"], alphabet: alnum, length: 32..128, also: has_digit },
 ];
 
@@ -97,6 +133,36 @@ const GRAMMARS: &[(&str, bool, Grammar)] = &[
     ("eyJ", true, jwt),
     ("curl", true, login::find_curl_passwords),
     ("machine", true, login::find_netrc_password),
+    (":AA", true, telegram),
+    ("discord", false, discord),
+    (".atlasv1.", true, terraform),
+    ("7Q~", true, azure_client_secret),
+    ("8Q~", true, azure_client_secret),
+    ("9Q~", true, azure_client_secret),
+    ("AZDO", true, marked),
+    ("JQQJ99", true, marked),
+    ("AzSe", true, marked),
+    ("AzFu", true, marked),
+    ("+ASt", true, marked),
+    ("ACDb", true, marked),
+    ("NRAL", true, marked),
+    ("LS0tLS1CRUdJTi", true, pem::find_encoded),
+    ("?code=", false, authorization_code),
+    ("&code=", false, authorization_code),
+    ("sensitive", true, sensitive_default),
+    ("--with-token", true, commands::find_piped_secret),
+    ("--password-stdin", true, commands::find_piped_secret),
+];
+
+/// Tokens without a prefix that contain a fixed text: the text, the length before it, and the length after it.
+const MARKED: &[(&str, &str, usize, usize)] = &[
+    ("shape:azure", "AZDO", 76, 4),
+    ("shape:azure", "JQQJ99", 52, 26),
+    ("shape:azure", "AzSe", 42, 6),
+    ("shape:azure", "AzFu", 44, 8),
+    ("shape:azure", "+ASt", 76, 8),
+    ("shape:azure", "ACDb", 76, 8),
+    ("shape:newrelic", "NRAL", 36, 0),
 ];
 
 /// A trigger and its row.
@@ -120,7 +186,11 @@ pub(super) fn triggers() -> Vec<Trigger> {
     let grammars = GRAMMARS
         .iter()
         .map(|&(text, exact, grammar)| Trigger { text, row: ShapeRow::Grammar { exact, grammar } });
-    prefixed.chain(grammars).collect()
+    let grammar: Grammar = commands::find_passwords;
+    let commands = commands::programs()
+        .into_iter()
+        .map(|text| Trigger { text, row: ShapeRow::Grammar { exact: true, grammar } });
+    prefixed.chain(grammars).chain(commands).collect()
 }
 
 impl Trigger {
@@ -133,7 +203,9 @@ impl Trigger {
     pub(super) fn may_continue_with(&self, byte: u8) -> bool {
         match self.row {
             ShapeRow::PrefixShape(row) => (row.alphabet)(byte),
-            ShapeRow::Grammar { .. } => byte > b' ',
+            // A token continues with a character of its alphabet, which leaves fewer triggers to try.
+            ShapeRow::Grammar { .. } if self.text == "://" => byte > b' ',
+            ShapeRow::Grammar { .. } => dotted(byte) || byte == b'~',
         }
     }
 
@@ -188,6 +260,64 @@ fn aws(text: &[u8], at: usize) -> Vec<ShapeMatch> {
         from = key.end + 1;
     }
     found
+}
+
+/// Finds a token of [`MARKED`] around its text.
+fn marked(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let is_part = |byte: u8| alnum(byte) || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
+    let mut found = Vec::new();
+    for (rule, mark, ahead, behind) in MARKED.iter().filter(|row| text[at..].starts_with(row.1.as_bytes())) {
+        let (Some(start), end) = (at.checked_sub(*ahead), at + mark.len() + behind) else { continue };
+        let Some(token) = text.get(start..end) else { continue };
+        let clear =
+            !before(text, start).is_some_and(is_part) && !text.get(end).is_some_and(|&byte| is_part(byte));
+        if clear && token.iter().all(|&byte| is_part(byte)) && is_mixed(token) {
+            found.push(ShapeMatch::new(rule, start..end));
+        }
+    }
+    found
+}
+
+/// Finds the token of a Telegram bot: its id, a colon, and 35 characters.
+fn telegram(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let id = text[..at].iter().rev().take(12).take_while(|byte| byte.is_ascii_digit()).count();
+    let token = run(text, at + 1, word);
+    let fits = (8..=11).contains(&id) && (34..=36).contains(&token.len()) && is_mixed(&text[token.clone()]);
+    Vec::from_iter(fits.then(|| ShapeMatch::new("shape:telegram", at - id..token.end)))
+}
+
+/// Finds the tokens of bots near the word `discord`: an id in base64, a time and a signature. They have no prefix.
+fn discord(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    const NEAR: usize = 512;
+    let end = text.len().min(at + NEAR);
+    let mut found = Vec::new();
+    for dot in memchr::memchr_iter(b'.', &text[at..end]).map(|dot| at + dot) {
+        let id = text[..dot].iter().rev().take(32).take_while(|byte| word(**byte)).count();
+        let signature = run(text, dot + 8, word);
+        let is_id = (23..=28).contains(&id) && matches!(text[dot - id], b'M' | b'N' | b'O');
+        let is_time = text.get(dot + 7) == Some(&b'.') && run(text, dot + 1, word).end == dot + 7;
+        if is_id && is_time && (27..=45).contains(&signature.len()) {
+            found.push(ShapeMatch::new("shape:discord", dot - id..signature.end));
+        }
+    }
+    found
+}
+
+/// Finds a token of HCP Terraform: 14 characters, `.atlasv1.`, and more than 60 characters.
+fn terraform(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let id = text[..at].iter().rev().take(15).take_while(|byte| alnum(**byte)).count();
+    let token = run(text, at + ".atlasv1.".len(), word);
+    let fits = id == 14 && token.len() >= 60;
+    Vec::from_iter(fits.then(|| ShapeMatch::new("shape:terraform", at - id..token.end)))
+}
+
+/// Finds a client secret of Microsoft Entra: three characters, `8Q~`, and 31 to 34 characters.
+fn azure_client_secret(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let is_part = |byte: u8| word(byte) || matches!(byte, b'.' | b'~');
+    let lead = text[..at].iter().rev().take(4).take_while(|byte| is_part(**byte)).count();
+    let token = run(text, at + 3, is_part);
+    let fits = lead == 3 && (31..=34).contains(&token.len()) && is_mixed(&text[token.clone()]);
+    Vec::from_iter(fits.then(|| ShapeMatch::new("shape:azure", at - lead..token.end)))
 }
 
 fn sendgrid(text: &[u8], at: usize) -> Vec<ShapeMatch> {
@@ -269,6 +399,40 @@ fn signature(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     if looks { vec![ShapeMatch::new("shape:signature", value)] } else { Vec::new() }
 }
 
+/// Finds the code of an OAuth login in the address that the provider redirects to.
+fn authorization_code(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let code = run(text, at + "?code=".len(), |byte| encoded(byte) || matches!(byte, b'.' | b'~'));
+    let is_code = code.len() >= 16 && is_mixed(&text[code.clone()]);
+    Vec::from_iter(is_code.then(|| ShapeMatch::new("shape:oauth-code", code)))
+}
+
+/// Finds the default value of a sensitive variable in HCL: `variable "x" { default = "…" sensitive = true }`.
+fn sensitive_default(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    const NEAR: usize = 1 << 10;
+    let sign = run(text, at + "sensitive".len(), |byte| byte == b' ').end;
+    let is_true =
+        text[sign..].strip_prefix(b"=").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"true"));
+    let near = at.saturating_sub(NEAR);
+    let Some(open) = memchr::memrchr(b'{', &text[near..at]).filter(|_| is_true) else { return Vec::new() };
+    let block = near + open..at + memchr::memchr(b'}', &text[at..text.len().min(at + NEAR)]).unwrap_or(0);
+    if !text[..block.start].trim_ascii_end().ends_with(b"\"") {
+        return Vec::new();
+    }
+    let value =
+        hcl_default(text, &block).map(|start| run(text, start, |byte| !matches!(byte, b'"' | b'\\' | b'\n')));
+    let is_secret =
+        |value: &Range<usize>| value.len() >= 4 && !examples::is_placeholder_text(&text[value.clone()]);
+    Vec::from_iter(value.filter(is_secret).map(|value| ShapeMatch::new("shape:hcl-default", value)))
+}
+
+/// Returns the start of the string that is the default in a block of HCL.
+pub(super) fn hcl_default(text: &[u8], block: &Range<usize>) -> Option<usize> {
+    let name = block.start + memchr::memmem::find(&text[block.clone()], b"default")? + "default".len();
+    let sign = run(text, name, |byte| byte == b' ').end;
+    let start = run(text, sign + 1, |byte| byte == b' ').end;
+    (text.get(sign) == Some(&b'=') && text.get(start) == Some(&b'"')).then_some(start + 1)
+}
+
 /// Returns the end of a password that contains an unescaped slash.
 fn end_of_unescaped_password(text: &[u8], authority: &Range<usize>) -> Option<usize> {
     let colon = authority.start + memchr::memchr(b':', &text[authority.clone()])?;
@@ -344,6 +508,19 @@ fn dashed(byte: u8) -> bool {
 /// Base64, also in a URL.
 fn encoded(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'+' | b'/' | b'=' | b'-' | b'_')
+}
+
+fn dotted(byte: u8) -> bool {
+    word(byte) || byte == b'.'
+}
+
+fn path(byte: u8) -> bool {
+    word(byte) || byte == b'/'
+}
+
+/// Base64 in both alphabets, with padding.
+fn padded(byte: u8) -> bool {
+    word(byte) || matches!(byte, b'+' | b'/' | b'=')
 }
 
 fn slashed(byte: u8) -> bool {

@@ -54,7 +54,13 @@ pub(super) fn find_hits(search: &mut Search, place: &str, events: &[EventData], 
         found.hits.extend(search.find_by_value(plain, &found.features));
     }
 
-    let seen = hit::merge_overlaps(seen.hits);
+    // Before merging: a hit that continues after its data line must not cover a secret in another line.
+    let lines: Vec<&Range<usize>> = events.iter().flat_map(EventData::lines).collect();
+    let clip = |hit: Hit| match clip_to_lines(&lines, bytes, &hit.range) {
+        parts if parts == [hit.range.clone()] => vec![hit],
+        parts => split_hit(&hit, parts),
+    };
+    let seen = hit::merge_overlaps(seen.hits.into_iter().flat_map(clip).collect());
     let mut all = Vec::new();
     for (found, text) in in_texts.into_iter().zip(&texts) {
         for hit in hit::merge_overlaps(found.hits) {

@@ -5,6 +5,7 @@
 
 mod around;
 mod pairs;
+mod tables;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -40,7 +41,7 @@ enum Certainty {
 /// Returns true if the name that ends at `end` may have a value. A fast check before the full one.
 pub(super) fn may_follow(text: &[u8], end: usize) -> bool {
     let behind = text[end..].iter().take(8).find(|byte| !matches!(byte, b' ' | b'\t'));
-    behind.is_some_and(|byte| leads_to_value(*byte))
+    behind.is_some_and(|byte| leads_to_value(*byte)) || text.get(end) == Some(&b'\t')
 }
 
 /// Returns true if only a space may separate the name at `start` from its value: after an option, in an element
@@ -50,7 +51,7 @@ pub(super) fn may_stand_apart(text: &[u8], start: usize) -> bool {
 }
 
 /// Commands that set a variable to the next word.
-const SETS: &[&str] = &["ENV ", "setenv ", "set -x ", "set -gx ", "set -Ux "];
+const SETS: &[&str] = &["ENV ", "setenv ", "set -x ", "set -gx ", "set -Ux ", "#define "];
 
 fn is_set(before: &[u8]) -> bool {
     before.ends_with(b" ") && SETS.iter().any(|set| before.ends_with(set.as_bytes()))
@@ -62,7 +63,7 @@ pub(super) fn may_continue_with(byte: u8) -> bool {
 }
 
 fn leads_to_value(byte: u8) -> bool {
-    matches!(byte, b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b'\r' | b'\n')
+    matches!(byte, b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b',' | b';' | b'|' | b'\r' | b'\n')
 }
 
 /// Cached ends of lines and of form parts. Without the cache, a line with a hundred thousand names would be
@@ -122,14 +123,20 @@ impl Cursor<'_> {
     fn read(&mut self, name: &Range<usize>, form: bool) -> Vec<AssignedValue> {
         let before = name.start.checked_sub(1).map(|at| self.bytes[at]);
         let quoted = before.is_some_and(is_quote) && self.peek() == before;
+        if let Some(found) = self.read_column(name) {
+            return found;
+        }
         if quoted {
             self.at += 1;
-            if let Some(found) = self.read_pair(name) {
+            if let Some(found) = self.read_default(name).or_else(|| self.read_pair(name)) {
                 return found;
             }
         }
         if !quoted && let Some(end) = self.enter_element(name) {
             return self.read_bare(Certainty::ByLooks, |byte| byte == end);
+        }
+        if !quoted && let Some(found) = self.read_next_argument(name) {
+            return found;
         }
         if self.peek() == Some(b']') {
             self.at += 1;
@@ -149,7 +156,9 @@ impl Cursor<'_> {
             Some(b':') if self.bytes.get(self.at + 1) != Some(&b':') => self.at += 1,
             Some(b'=') => {}
             Some(byte) if apart && is_quote(byte) => {
-                return Vec::from_iter(self.read_string(false, Certainty::ByLooks));
+                let is_macro = before.ends_with(b"#define ");
+                let certainty = if is_macro { Certainty::Certain } else { Certainty::ByLooks };
+                return Vec::from_iter(self.read_string(false, certainty));
             }
             _ if apart => return self.read_bare(Certainty::ByLooks, |_| false),
             _ => return self.read_next_line(),
@@ -351,7 +360,9 @@ impl Cursor<'_> {
             range.start += skip;
         }
         let value = &self.bytes[range.clone()];
-        let harmless = placeholder::is_placeholder(value)
+        // A value that continued after the line of its event is redacted up to the end of that line.
+        let is_redacted = |length| matches!(value.get(length), None | Some(b'\n' | b'\r'));
+        let harmless = placeholder::at_start(value).is_some_and(is_redacted)
             || value.len() < SHORTEST_VALUE
             || is_word(value)
             || is_reference(value)
@@ -467,8 +478,18 @@ fn begins_reference(value: &[u8]) -> bool {
         "secrets.",
         "op://",
     ];
-    begins.iter().any(|begin| value.starts_with(begin.as_bytes()))
+    begins.iter().any(|begin| value.starts_with(begin.as_bytes())) || begins_placeholder(value)
 }
+
+/// Returns true for a placeholder that readers are to replace, such as `<your key>`. It may contain spaces.
+fn begins_placeholder(value: &[u8]) -> bool {
+    let Some(inside) = value.strip_prefix(b"<") else { return false };
+    let is_text = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'-' | b'_' | b'.');
+    let length = inside.iter().take(LONGEST_PLACEHOLDER).take_while(is_text).count();
+    length > 0 && inside[0].is_ascii_alphabetic() && inside.get(length) == Some(&b'>')
+}
+
+const LONGEST_PLACEHOLDER: usize = 64;
 
 /// Returns true if a line starts with `name=value`, without space around the sign.
 fn is_pair(line: &[u8]) -> bool {

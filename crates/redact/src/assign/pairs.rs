@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
+use super::super::shapes::hcl_default;
 use super::{AssignedValue, Certainty, Cursor, EndCache, ends_with_ignore_case, is_mixed, is_quote};
 
 /// The maximum distance between the member with the name and the one with the value.
 const LONGEST_PAIR: usize = 512;
+/// The searched length of a block in HCL.
+const LONGEST_BLOCK: usize = 1 << 10;
 
 impl Cursor<'_> {
     /// Reads `"name":"…","value":"…"`, a form part with `name="…"`, or `["name","value"]`.
@@ -36,6 +39,38 @@ impl Cursor<'_> {
         }
         self.at = start;
         None
+    }
+
+    /// Reads the string after an option in a list of strings: `"--name", "value"`.
+    pub(super) fn read_next_argument(&mut self, name: &Range<usize>) -> Option<Vec<AssignedValue>> {
+        let quote = self.peek().filter(|byte| is_quote(*byte))?;
+        let before = &self.bytes[..name.start];
+        let dashes = before.iter().rev().take_while(|byte| **byte == b'-').count();
+        if dashes == 0 || before.get(before.len() - dashes - 1) != Some(&quote) {
+            return None;
+        }
+        let start = self.at;
+        self.at += 1;
+        self.skip_separator();
+        if !self.at_quote() {
+            self.at = start;
+            return None;
+        }
+        let found = self.read_string(true, Certainty::Certain);
+        Some(found.filter(|found| !self.bytes[found.range.clone()].starts_with(b"-")).into_iter().collect())
+    }
+
+    /// Reads the default of a variable in HCL: `variable "name" { default = "…" }`.
+    pub(super) fn read_default(&mut self, name: &Range<usize>) -> Option<Vec<AssignedValue>> {
+        let before = self.bytes[..name.start - 1].trim_ascii_end();
+        let near = &self.bytes[self.at..self.bytes.len().min(self.at + LONGEST_BLOCK)];
+        if !before.ends_with(b"variable") || !near.trim_ascii_start().starts_with(b"{") {
+            return None;
+        }
+        let block = self.at..self.at + memchr::memchr(b'}', near)?;
+        let start = hcl_default(self.bytes, &block)?;
+        self.at = start - 1;
+        Some(Vec::from_iter(self.read_string(false, Certainty::Certain)))
     }
 
     /// Returns true if the secret name is the value of a member called `name` or `key`.

@@ -213,3 +213,56 @@ fn residue_in_lines() {
         }
     }
 }
+
+/// A kubeconfig contains keys as base64 of PEM.
+#[test]
+fn base64_of_private_keys() {
+    let line = random(&format!("{ALNUM}+/"), 64, 90);
+    for label in ["RSA ", "EC ", "", "ENCRYPTED ", "OPENSSH "] {
+        let [begin, end] = ["BEGIN", "END"].map(|word| format!("-----{word} {label}{}", "PRIVATE KEY-----"));
+        let encoded = STANDARD.encode(format!("{begin}\n{line}\n{line}\n{end}\n"));
+        let lines: Vec<_> = encoded.as_bytes().chunks(76).map(String::from_utf8_lossy).collect();
+        for text in [
+            format!("    client-key-data: {encoded}\n    user: me\n"),
+            format!("{{\"data\":\"{encoded}\",\"user\":\"me\"}}"),
+            format!("key:\n  {}\nuser: me\n", lines.join("\n  ")),
+        ] {
+            let mut redactor = redactor();
+            let out = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
+            let left = String::from_utf8_lossy(&out).into_owned();
+            assert!(left.contains("offshoot-redacted-") && left.contains("me"), "{label}: {left}");
+            assert!(!left.contains(&encoded[..40]) && !left.contains(&encoded[120..150]), "{label}: {left}");
+            assert_valid("base64", text.as_bytes(), &out);
+            assert_eq!(redactor.find_residues("f", &out), [], "{left}");
+        }
+    }
+    let certificate =
+        STANDARD.encode(format!("-----BEGIN CERTIFICATE-----\n{line}\n-----END CERTIFICATE-----\n"));
+    assert_eq!(
+        String::from_utf8_lossy(&redactor().redact_text("f", certificate.as_bytes()).bytes),
+        certificate
+    );
+}
+
+/// Rules find secrets in UTF-16, too.
+#[test]
+fn rules_in_utf16() {
+    let shaped = ["sk-", "ant-", "api03-", &random(ALNUM, 40, 91)].concat();
+    let named = random(ALNUM, 20, 92);
+    for little in [true, false] {
+        for mark in ["\u{feff}", ""] {
+            let text = format!(
+                "{mark}key {shaped}\r\nAPI_KEY={named}\r\nname=é\u{1f600} and a longer line of text\r\n"
+            );
+            let bytes = utf16(&text, little);
+            let mut redactor = redactor();
+            assert_ne!(redactor.find_residues("f", &bytes), [], "{little}");
+            let out = redactor.redact_text("f", &bytes).bytes.into_owned();
+            for secret in [&shaped, &named] {
+                assert_eq!(memchr::memmem::find(&out, &utf16(secret, little)), None, "{little}");
+            }
+            assert!(out.ends_with(&utf16("name=é\u{1f600} and a longer line of text\r\n", little)));
+            assert_eq!(redactor.find_residues("f", &out), [], "{little}");
+        }
+    }
+}

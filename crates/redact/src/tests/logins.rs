@@ -3,7 +3,7 @@
 use super::*;
 
 /// The part between `«` and `»` is redacted: alone, in JSON, in nested JSON, and in events.
-fn check(marked: &str) {
+pub(super) fn check(marked: &str) {
     let text = marked.replace(['«', '»'], "");
     let nested = |text: &str| format!("{{\"result\": \"{}\"}}", inner(text));
     let event = |piece: &str| format!("data: {{\"delta\":{{\"text\":\"{}\"}}}}\n\n", inner(piece));

@@ -2,7 +2,9 @@
 //!
 //! No literal in these files has the shape of a real key. All of them are built at run time.
 
+mod commands;
 mod encodings;
+mod false_positives;
 mod logins;
 mod lookalikes;
 mod placements;
@@ -11,6 +13,8 @@ mod rules;
 mod schemes;
 mod shown;
 mod streams;
+mod tables;
+mod tokens;
 mod windows;
 
 use base64::Engine as _;

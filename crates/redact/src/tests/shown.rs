@@ -251,6 +251,16 @@ fn hostile_texts_take_no_longer_than_others() {
         "\"token\":{",
         "-----BEGIN PRIVATE KEY-----",
         "-----END PRIVATE KEY-----\n",
+        "password,x\n",
+        "password,x\npassword,x,y\n",
+        "password|",
+        "sensitive = true { default = ",
+        "mysql -p -b ",
+        "echo a | --password-stdin ",
+        "discord.aaaaaa.",
+        "LS0tLS1CRUdJTiBQUklWQVRFIEtFW",
+        "variable \"token\" { default ",
+        "[\"--token\",\"",
     ] {
         let time = |length: usize| {
             let text = unit.repeat(length / unit.len());

@@ -171,3 +171,21 @@ fn log_probabilities_spell_nothing() {
         assert_valid("tokens", body.as_bytes(), &out);
     }
 }
+
+/// A value that seems to continue after the data line of its event does not cover a secret in the next line.
+#[test]
+fn a_secret_behind_a_value_without_end() {
+    let shaped = ["sk-", "ant-", &random(ALNUM, 24, 301)].concat();
+    for text in [
+        format!("data: \"api_key\": \",\n{shaped}"),
+        format!("data: \"api_key\": \"abcdefgh\n{shaped}\n\n"),
+        "data: \"api_key\": \"abcdefgh\nother\n\n".to_owned(),
+    ] {
+        let mut redactor = redactor();
+        let once = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
+        let left = String::from_utf8_lossy(&once).into_owned();
+        assert!(!left.contains(&shaped) && !left.contains("abcdefgh"), "{left}");
+        let twice = redactor.redact_text("f", &once).bytes.into_owned();
+        assert_eq!(String::from_utf8_lossy(&twice), left);
+    }
+}
