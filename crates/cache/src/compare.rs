@@ -4,10 +4,10 @@ use std::fmt;
 
 use session::Usage;
 
-use crate::explanation::{Explained, Explanation, Miss, Opening};
-use crate::prompt::Mark;
+use crate::explanation::{CacheMiss, CacheReport, Explanation, LaneOpening};
+use crate::prompt::CacheMarker;
 use crate::reason::Reason;
-use crate::rules::{Keeps, Rules};
+use crate::rules::{CacheRules, StoragePolicy};
 use crate::simulator::effective;
 use crate::totals::input_usd;
 
@@ -16,7 +16,7 @@ const SLACK: u64 = 4;
 
 /// A break of the prefix that another recording has not.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Broken {
+pub struct CacheBreak {
     /// The lane.
     pub lane: String,
     /// Why.
@@ -35,7 +35,7 @@ pub struct Broken {
 
 /// A lane that begins with another prompt than in another recording, and keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedPrompt {
     /// The lane.
     pub lane: String,
     /// The first block that is not the same, from 1.
@@ -47,11 +47,11 @@ pub struct Changed {
 }
 
 /// The breaks of `candidate` that `golden` has not: by lane, reason and place.
-pub fn broken(golden: &Explained, candidate: &Explained) -> Vec<Broken> {
-    let mut found: Vec<(String, Broken, u64)> = Vec::new();
+pub fn new_breaks(golden: &CacheReport, candidate: &CacheReport) -> Vec<CacheBreak> {
+    let mut found: Vec<(String, CacheBreak, u64)> = Vec::new();
     for (request, miss, reason) in unknown(golden, candidate) {
-        let at = place(&miss.pointer);
-        let same = |(known, broken, _): &&mut (String, Broken, u64)| {
+        let at = location(&miss.pointer);
+        let same = |(known, broken, _): &&mut (String, CacheBreak, u64)| {
             *known == at && broken.lane == request.lane && broken.reason == reason
         };
         match found.iter_mut().find(same) {
@@ -61,7 +61,7 @@ pub fn broken(golden: &Explained, candidate: &Explained) -> Vec<Broken> {
                 *tokens += miss.tokens;
             }
             None => {
-                let broken = Broken {
+                let broken = CacheBreak {
                     lane: request.lane.clone(),
                     reason,
                     block: miss.block,
@@ -75,7 +75,7 @@ pub fn broken(golden: &Explained, candidate: &Explained) -> Vec<Broken> {
         }
     }
     found.extend(unmarked(golden, candidate, &found));
-    let averaged = |(_, broken, tokens): (String, Broken, u64)| Broken {
+    let averaged = |(_, broken, tokens): (String, CacheBreak, u64)| CacheBreak {
         tokens_a_turn: tokens / broken.turns,
         ..broken
     };
@@ -83,7 +83,7 @@ pub fn broken(golden: &Explained, candidate: &Explained) -> Vec<Broken> {
 }
 
 /// The lanes of `candidate` that begin otherwise than in `golden`, within what is kept.
-pub fn changed(golden: &Explained, candidate: &Explained) -> Vec<Changed> {
+pub fn changed_prompts(golden: &CacheReport, candidate: &CacheReport) -> Vec<ChangedPrompt> {
     let mut changed = Vec::new();
     for opening in &candidate.openings {
         let Some(before) = golden.openings.iter().find(|before| before.lane == opening.lane) else {
@@ -91,10 +91,10 @@ pub fn changed(golden: &Explained, candidate: &Explained) -> Vec<Changed> {
         };
         let shared = opening.prompt.shared_with(&before.prompt);
         // Only what both begin with can be shared by two conversations: what the user says differs anyway.
-        let is_head = |block: &crate::Block| block.section != crate::Section::Messages;
+        let is_head = |block: &crate::PromptBlock| block.section != crate::Section::Messages;
         let Some(block) = opening.prompt.blocks.get(shared).filter(|block| is_head(block)) else { continue };
         let Some(last) = opening.prompt.marks.last().filter(|mark| mark.block >= shared) else { continue };
-        changed.push(Changed {
+        changed.push(ChangedPrompt {
             lane: opening.lane.clone(),
             block: shared + 1,
             pointer: block.pointer.clone(),
@@ -107,10 +107,10 @@ pub fn changed(golden: &Explained, candidate: &Explained) -> Vec<Changed> {
 /// Lanes that from the start mark less than they do in `golden`: what they say again could have been read. Each with its
 /// place and all of these tokens.
 fn unmarked(
-    golden: &Explained,
-    candidate: &Explained,
-    told: &[(String, Broken, u64)],
-) -> Vec<(String, Broken, u64)> {
+    golden: &CacheReport,
+    candidate: &CacheReport,
+    told: &[(String, CacheBreak, u64)],
+) -> Vec<(String, CacheBreak, u64)> {
     let is_told = |lane: &str| told.iter().any(|(_, it, _)| it.lane == lane && it.reason == Reason::Unmarked);
     let mut found = Vec::new();
     for opening in candidate.openings.iter().filter(|opening| !is_told(&opening.lane)) {
@@ -125,7 +125,7 @@ fn unmarked(
             continue;
         }
         let pointer = before.prompt.blocks[block].pointer.clone();
-        let broken = Broken {
+        let broken = CacheBreak {
             lane: opening.lane.clone(),
             reason: Reason::Unmarked,
             block: block + 1,
@@ -140,18 +140,18 @@ fn unmarked(
 }
 
 /// The last block that a lane marks, where another one marks nothing in that section or behind it.
-fn lost(golden: &Opening, candidate: &Opening) -> Option<usize> {
-    let section = |opening: &Opening, mark: &Mark| opening.prompt.blocks[mark.block].section;
+fn lost(golden: &LaneOpening, candidate: &LaneOpening) -> Option<usize> {
+    let section = |opening: &LaneOpening, mark: &CacheMarker| opening.prompt.blocks[mark.block].section;
     let there = *effective(&golden.prompt, &golden.scale).last()?;
     let here = candidate.prompt.marks.last().map(|mark| section(candidate, mark));
-    let is_marked = matches!(candidate.prompt.rules.keeps, Keeps::Marked { .. });
+    let is_marked = matches!(candidate.prompt.rules.keeps, StoragePolicy::Marked { .. });
     (is_marked && here < Some(section(golden, there))).then_some(there.block)
 }
 
 /// The tokens of a request that could have been read if it were marked; those of a miss are told apart.
 fn said_again(request: &Explanation) -> u64 {
     let is_missed = request.miss.as_ref().is_some_and(|miss| miss.tokens > 0);
-    let could = Some(request.repeated).filter(|it| !is_missed && *it >= Rules::minimum(&request.model));
+    let could = Some(request.repeated).filter(|it| !is_missed && *it >= CacheRules::minimum(&request.model));
     could.unwrap_or_default().saturating_sub(request.predicted.cache_read)
 }
 
@@ -163,11 +163,11 @@ fn too_much(request: &Explanation, tokens: u64) -> Option<f64> {
 }
 
 /// A break, with the request that has it.
-type Break<'e> = (&'e Explanation, &'e Miss, Reason);
+type Break<'e> = (&'e Explanation, &'e CacheMiss, Reason);
 
 /// The breaks of `candidate` that none of `golden` covers. Each covers one: first the one at its own place, then one
 /// that costs no more.
-fn unknown<'e>(golden: &Explained, candidate: &'e Explained) -> Vec<Break<'e>> {
+fn unknown<'e>(golden: &CacheReport, candidate: &'e CacheReport) -> Vec<Break<'e>> {
     let mut known: Vec<Break<'_>> = breaks(golden).collect();
     let mut new: Vec<Break<'_>> = breaks(candidate).collect();
     for covers in [is_there, costs_as_much] {
@@ -182,7 +182,7 @@ fn unknown<'e>(golden: &Explained, candidate: &'e Explained) -> Vec<Break<'e>> {
 }
 
 fn is_alike((known, there, reason): &Break<'_>, (new, here, other): &Break<'_>) -> bool {
-    known.lane == new.lane && reason == other && place(&there.pointer) == place(&here.pointer)
+    known.lane == new.lane && reason == other && location(&there.pointer) == location(&here.pointer)
 }
 
 /// Whether a break is in the same message as a known one, or in the same place beside the messages.
@@ -197,7 +197,7 @@ fn costs_as_much((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
 }
 
 /// The breaks that cost something.
-fn breaks(explained: &Explained) -> impl Iterator<Item = Break<'_>> {
+fn breaks(explained: &CacheReport) -> impl Iterator<Item = Break<'_>> {
     explained.requests.iter().filter_map(|request| {
         let (miss, reason) = (request.miss.as_ref()?, request.reason?);
         let is_broken = reason.is_break() || reason == Reason::Unmarked;
@@ -206,16 +206,16 @@ fn breaks(explained: &Explained) -> impl Iterator<Item = Break<'_>> {
 }
 
 /// A pointer without the numbers of messages and blocks: the same change comes further down in the next turn.
-pub(crate) fn place(pointer: &str) -> String {
+pub(crate) fn location(pointer: &str) -> String {
     match pointer.split('/').nth(1) {
         Some(list @ ("messages" | "input")) => format!("/{list}"),
         _ => pointer.to_owned(),
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for CacheBreak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (block, pointer, tokens) = (self.block, &self.pointer, grouped(self.tokens_a_turn));
+        let (block, pointer, tokens) = (self.block, &self.pointer, group_digits(self.tokens_a_turn));
         let what = match self.reason {
             Reason::Unmarked => "leaves out a marker",
             _ => "breaks the prefix",
@@ -224,15 +224,15 @@ impl fmt::Display for Broken {
     }
 }
 
-impl fmt::Display for Changed {
+impl fmt::Display for ChangedPrompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (block, pointer, tokens) = (self.block, &self.pointer, grouped(self.tokens));
+        let (block, pointer, tokens) = (self.block, &self.pointer, group_digits(self.tokens));
         write!(f, "another prompt from block {block} (`{pointer}`) on, {tokens} tokens are written once")
     }
 }
 
 /// A number as people read it, as in `41,200`.
-pub fn grouped(number: u64) -> String {
+pub fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -4,23 +4,23 @@ use std::collections::{HashMap, HashSet};
 
 use session::Usage;
 
-use crate::explanation::{Ask, Explained, Explanation, Opening};
+use crate::confidence::Confidence;
+use crate::explanation::{CacheReport, Explanation, LaneOpening, ObservedRequest};
 use crate::prompt::Section;
 use crate::reason::Reason;
-use crate::rules::{Keeps, ROUTE, Rules};
-use crate::simulator::{Asked, Simulator, State, effective, written};
-use crate::sure::Sure;
-use crate::tokens::{Scale, Tokens};
-use crate::totals::Totals;
-use crate::unread::unread;
+use crate::rules::{CacheRules, ROUTE, StoragePolicy};
+use crate::simulator::{SimulatedRequest, Simulator, State, effective, written};
+use crate::tokens::{TokenModel, TokenScale};
+use crate::totals::CacheTotals;
+use crate::unread_markers::unread;
 
 /// Two moments that are no farther apart may have come to the provider the other way round: they are measured on the way.
 const CLOSE_US: u64 = 50_000;
 
 /// Explains requests, in whatever order they are given.
-pub fn explain(mut asks: Vec<Ask>) -> Explained {
+pub fn explain(mut asks: Vec<ObservedRequest>) -> CacheReport {
     asks.sort_by_key(|ask| ask.at_us);
-    let tokens = Tokens::learn(asks.iter());
+    let tokens = TokenModel::learn(asks.iter());
     let mut played = play(&tokens, &asks);
     // Who asked when somebody else's answer just began has the usage's word for which of them was first.
     let other = moved(&asks, &played);
@@ -34,25 +34,25 @@ pub fn explain(mut asks: Vec<Ask>) -> Explained {
     }
     let Played { scales, asked, requests } = played;
     let unread = unread(&asks, &scales, &asked, &requests);
-    Explained { unread, ..summed(requests, asks, scales) }
+    CacheReport { unread, ..summed(requests, asks, scales) }
 }
 
 /// What became of all requests.
 struct Played {
-    scales: Vec<Scale>,
-    asked: Vec<Option<Asked>>,
+    scales: Vec<TokenScale>,
+    asked: Vec<Option<SimulatedRequest>>,
     /// In the order of the requests.
     requests: Vec<Explanation>,
 }
 
 impl Played {
     fn contradicted(&self) -> usize {
-        self.requests.iter().filter(|request| request.sure == Sure::Contradicted).count()
+        self.requests.iter().filter(|request| request.confidence == Confidence::Contradicted).count()
     }
 }
 
-fn play(tokens: &Tokens, asks: &[Ask]) -> Played {
-    let scales: Vec<Scale> =
+fn play(tokens: &TokenModel, asks: &[ObservedRequest]) -> Played {
+    let scales: Vec<TokenScale> =
         asks.iter().map(|ask| tokens.scale(&ask.prompt, ask.reported.as_ref())).collect();
     let mut playing = Playing {
         tokens,
@@ -63,7 +63,7 @@ fn play(tokens: &Tokens, asks: &[Ask]) -> Played {
         writers: HashMap::new(),
         unrouted: HashMap::new(),
     };
-    let mut asked: Vec<Option<Asked>> = vec![None; asks.len()];
+    let mut asked: Vec<Option<SimulatedRequest>> = vec![None; asks.len()];
     let mut requests: Vec<Explanation> = asks.iter().map(Explanation::of).collect();
     for (is_begin, n) in moments(asks) {
         match (is_begin, &asked[n]) {
@@ -76,14 +76,17 @@ fn play(tokens: &Tokens, asks: &[Ask]) -> Played {
 }
 
 /// When requests came if those that the usage contradicts came a moment earlier or later; `None` where none may have.
-fn moved(asks: &[Ask], played: &Played) -> Option<Vec<u64>> {
+fn moved(asks: &[ObservedRequest], played: &Played) -> Option<Vec<u64>> {
     let mut times: Vec<u64> = asks.iter().map(|ask| ask.at_us).collect();
     let mut is_moved = false;
-    for (n, request) in played.requests.iter().enumerate().filter(|(_, it)| it.sure == Sure::Contradicted) {
+    for (n, request) in
+        played.requests.iter().enumerate().filter(|(_, it)| it.confidence == Confidence::Contradicted)
+    {
         let Some(reported) = &asks[n].reported else { continue };
         let (at, predicted) = (asks[n].at_us, request.predicted.cache_read);
         // In a lane, and where it was forked from, one asks when the other has its answer.
-        let (own, others): (Vec<&Ask>, Vec<&Ask>) = asks.iter().partition(|ask| ask.lane == asks[n].lane);
+        let (own, others): (Vec<&ObservedRequest>, Vec<&ObservedRequest>) =
+            asks.iter().partition(|ask| ask.lane == asks[n].lane);
         let others = others.iter().filter(|ask| asks[n].fork_of.as_ref() != Some(&ask.lane));
         let others = others.filter_map(|ask| ask.begun_us);
         let time = match reported.cache_read > predicted {
@@ -106,12 +109,12 @@ fn moved(asks: &[Ask], played: &Played) -> Option<Vec<u64>> {
 }
 
 /// Gives requests other times; which they had.
-fn swap(asks: &mut [Ask], times: Vec<u64>) -> Vec<u64> {
+fn swap(asks: &mut [ObservedRequest], times: Vec<u64>) -> Vec<u64> {
     asks.iter_mut().zip(times).map(|(ask, time)| std::mem::replace(&mut ask.at_us, time)).collect()
 }
 
 /// Requests and beginnings of answers, in the order they happened.
-fn moments(asks: &[Ask]) -> Vec<(bool, usize)> {
+fn moments(asks: &[ObservedRequest]) -> Vec<(bool, usize)> {
     let asked = asks.iter().enumerate().map(|(n, ask)| (ask.at_us, false, n));
     let begun = asks.iter().enumerate().filter_map(|(n, ask)| Some((ask.begun_us?.max(ask.at_us), true, n)));
     let mut all: Vec<(u64, bool, usize)> = asked.chain(begun).collect();
@@ -120,8 +123,8 @@ fn moments(asks: &[Ask]) -> Vec<(bool, usize)> {
     all.into_iter().map(|(_, is_begin, n)| (is_begin, n)).collect()
 }
 
-fn summed(requests: Vec<Explanation>, asks: Vec<Ask>, scales: Vec<Scale>) -> Explained {
-    let mut openings: Vec<Opening> = Vec::new();
+fn summed(requests: Vec<Explanation>, asks: Vec<ObservedRequest>, scales: Vec<TokenScale>) -> CacheReport {
+    let mut openings: Vec<LaneOpening> = Vec::new();
     let mut rules: Vec<(&'static str, &'static str)> = Vec::new();
     let (answered, failed): (Vec<_>, Vec<_>) =
         asks.into_iter().zip(scales).partition(|(ask, _)| ask.begun_us.is_some());
@@ -131,23 +134,30 @@ fn summed(requests: Vec<Explanation>, asks: Vec<Ask>, scales: Vec<Scale>) -> Exp
             rules.push(used);
         }
         if !openings.iter().any(|opening| opening.lane == ask.lane) {
-            openings.push(Opening { lane: ask.lane, id: ask.id, prompt: ask.prompt, scale });
+            openings.push(LaneOpening { lane: ask.lane, id: ask.id, prompt: ask.prompt, scale });
         }
     }
     let mut by_lane: HashMap<&str, Vec<&Explanation>> = HashMap::new();
     for request in &requests {
         by_lane.entry(&request.lane).or_default().push(request);
     }
-    let of = |lane: &String| Totals::of(by_lane.get(lane.as_str()).into_iter().flatten().copied());
+    let of = |lane: &String| CacheTotals::of(by_lane.get(lane.as_str()).into_iter().flatten().copied());
     let lanes = openings.iter().map(|opening| (opening.lane.clone(), of(&opening.lane))).collect();
-    Explained { total: Totals::of(requests.iter()), lanes, rules, openings, requests, unread: Vec::new() }
+    CacheReport {
+        total: CacheTotals::of(requests.iter()),
+        lanes,
+        rules,
+        openings,
+        requests,
+        unread: Vec::new(),
+    }
 }
 
 /// All requests, while they go through the simulator.
 pub(crate) struct Playing<'a> {
-    pub(crate) tokens: &'a Tokens,
-    pub(crate) asks: &'a [Ask],
-    pub(crate) scales: &'a [Scale],
+    pub(crate) tokens: &'a TokenModel,
+    pub(crate) asks: &'a [ObservedRequest],
+    pub(crate) scales: &'a [TokenScale],
     simulator: Simulator,
     /// The requests of each lane so far, those without an answer aside.
     lanes: HashMap<&'a str, Vec<usize>>,
@@ -159,7 +169,7 @@ pub(crate) struct Playing<'a> {
 
 impl<'a> Playing<'a> {
     /// What becomes of a request; `None` where its bytes cannot tell.
-    fn ask(&mut self, n: usize, explanation: &mut Explanation) -> Option<Asked> {
+    fn ask(&mut self, n: usize, explanation: &mut Explanation) -> Option<SimulatedRequest> {
         let ask = &self.asks[n];
         let scale = &self.scales[n];
         if ask.prompt.is_tail {
@@ -174,7 +184,7 @@ impl<'a> Playing<'a> {
         let asked = self.simulator.ask(ask.at_us, &ask.prompt, scale);
         let found = found.or_else(|| self.elsewhere(n, &asked)).or_else(|| self.rerouted(n, &asked));
         let marks = effective(&ask.prompt, scale);
-        let is_marked = matches!(ask.prompt.rules.keeps, Keeps::Marked { .. });
+        let is_marked = matches!(ask.prompt.rules.keeps, StoragePolicy::Marked { .. });
         explanation.predicted = asked.usage;
         explanation.perfect = asked.usage;
         explanation.after = found.as_ref().map(|found| self.asks[found.before].id.clone());
@@ -189,10 +199,13 @@ impl<'a> Playing<'a> {
             None => (asked.usage.cache_read == 0).then_some(Reason::Cold),
         };
         self.doubt(n, &asked, explanation);
-        explanation.sure = match Sure::of(self.tokens, &ask.prompt, &asked.usage, ask.reported.as_ref()) {
-            Sure::Exact if asked.usage.cache_read == 0 && explanation.miss.is_none() => Sure::Calibrated,
-            sure => sure,
-        };
+        explanation.confidence =
+            match Confidence::of(self.tokens, &ask.prompt, &asked.usage, ask.reported.as_ref()) {
+                Confidence::Exact if asked.usage.cache_read == 0 && explanation.miss.is_none() => {
+                    Confidence::Calibrated
+                }
+                sure => sure,
+            };
         self.lanes.entry(&ask.lane).or_default().push(n);
         self.writers.extend(asked.writes.iter().map(|(chain, _)| (*chain, n)));
         if ask.prompt.rules.keys.iter().any(|(name, _)| *name == ROUTE) {
@@ -224,12 +237,12 @@ impl<'a> Playing<'a> {
     }
 
     /// Somebody else's request that wrote more of what this one says than it read.
-    fn elsewhere(&self, n: usize, asked: &Asked) -> Option<Found> {
+    fn elsewhere(&self, n: usize, asked: &SimulatedRequest) -> Option<Found> {
         let (ask, scale) = (&self.asks[n], &self.scales[n]);
         let reach = ask.prompt.blocks.iter().rposition(|block| self.writers.contains_key(&block.chain))?;
         let chain = ask.prompt.blocks[reach].chain;
         let kept = scale.ends[reach];
-        let is_more = kept > asked.usage.cache_read && kept >= Rules::minimum(&ask.prompt.model);
+        let is_more = kept > asked.usage.cache_read && kept >= CacheRules::minimum(&ask.prompt.model);
         is_more.then(|| Found {
             before: self.writers[&chain],
             shared: reach + 1,
@@ -242,7 +255,7 @@ impl<'a> Playing<'a> {
     }
 
     /// The same conversation under another key: what was written is there, where nobody looks for it.
-    fn rerouted(&self, n: usize, asked: &Asked) -> Option<Found> {
+    fn rerouted(&self, n: usize, asked: &SimulatedRequest) -> Option<Found> {
         let (ask, scale) = (&self.asks[n], &self.scales[n]);
         let blocks = &ask.prompt.blocks;
         let reach = blocks.iter().rposition(|block| self.unrouted.contains_key(&block.unrouted))?;
@@ -252,7 +265,7 @@ impl<'a> Playing<'a> {
         let kept = scale.ends[reach];
         // Agents that share no more than tools and instructions may well have keys of their own.
         let is_shared = blocks[reach].section == Section::Messages && state == State::Readable;
-        let is_more = kept > asked.usage.cache_read && kept >= Rules::minimum(&ask.prompt.model);
+        let is_more = kept > asked.usage.cache_read && kept >= CacheRules::minimum(&ask.prompt.model);
         let shared = ask.prompt.shared_with(there);
         (is_shared && is_more).then_some(Found {
             before,
@@ -271,8 +284,10 @@ impl<'a> Playing<'a> {
         let scale = &self.scales[before];
         let shared = here.shared_with(there);
         let reach = match there.rules.keeps {
-            Keeps::Marked { .. } => written(there, &effective(there, scale)).last().map(|mark| mark.block),
-            Keeps::Steps { .. } => there.blocks.len().checked_sub(1),
+            StoragePolicy::Marked { .. } => {
+                written(there, &effective(there, scale)).last().map(|mark| mark.block)
+            }
+            StoragePolicy::Steps { .. } => there.blocks.len().checked_sub(1),
         };
         let is_intact = reach.is_some_and(|reach| shared > reach);
         let scale = if is_intact { &self.scales[n] } else { scale };

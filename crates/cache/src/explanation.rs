@@ -4,16 +4,16 @@ use std::ops::Range;
 
 use session::{RequestId, Usage};
 
-use crate::prompt::{Prompt, Section};
+use crate::confidence::Confidence;
+use crate::prompt::{CachePrompt, Section};
 use crate::reason::Reason;
-use crate::sure::Sure;
-use crate::tokens::Scale;
-use crate::totals::Totals;
-use crate::unread::Unread;
+use crate::tokens::TokenScale;
+use crate::totals::CacheTotals;
+use crate::unread_markers::UnreadMarker;
 
 /// A request that was made.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct ObservedRequest {
     /// Its name.
     pub id: RequestId,
     /// Whose it is.
@@ -29,50 +29,50 @@ pub struct Ask {
     /// Its conversation was summed up since the last one, and begins anew.
     pub begins_anew: bool,
     /// What it asks.
-    pub prompt: Prompt,
+    pub prompt: CachePrompt,
     /// What the provider says it used.
     pub reported: Option<Usage>,
 }
 
 /// What became of all requests.
 #[derive(Clone, Debug, Default)]
-pub struct Explained {
+pub struct CacheReport {
     /// Each, in the order they were made.
     pub requests: Vec<Explanation>,
     /// Sums by lane, in the order of their first requests that were answered.
-    pub lanes: Vec<(String, Totals)>,
+    pub lanes: Vec<(String, CacheTotals)>,
     /// The sum of all.
-    pub total: Totals,
+    pub total: CacheTotals,
     /// The rules that were used, each with the month it is of.
     pub rules: Vec<(&'static str, &'static str)>,
     /// How each lane begins.
-    pub openings: Vec<Opening>,
+    pub openings: Vec<LaneOpening>,
     /// Markers that are written turn after turn, and never read.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnreadMarker>,
 }
 
-impl Explained {
+impl CacheReport {
     /// Leaves out all lanes but some. What they read of others stays read.
-    pub fn keep(&mut self, wanted: impl Fn(&str) -> bool) {
+    pub fn retain_lanes(&mut self, wanted: impl Fn(&str) -> bool) {
         self.requests.retain(|request| wanted(&request.lane));
         self.lanes.retain(|(lane, _)| wanted(lane));
         self.openings.retain(|opening| wanted(&opening.lane));
         self.unread.retain(|unread| wanted(&unread.lane));
-        self.total = Totals::of(self.requests.iter());
+        self.total = CacheTotals::of(self.requests.iter());
     }
 }
 
 /// How a lane begins.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct LaneOpening {
     /// The lane.
     pub lane: String,
     /// Its first request that was answered; where none was, its first.
     pub id: RequestId,
     /// What that asks.
-    pub prompt: Prompt,
+    pub prompt: CachePrompt,
     /// The same in tokens.
-    pub scale: Scale,
+    pub scale: TokenScale,
 }
 
 /// What became of one request.
@@ -95,11 +95,11 @@ pub struct Explanation {
     /// The same request behind a perfect prefix.
     pub perfect: Usage,
     /// How far usage and prediction agree.
-    pub sure: Sure,
+    pub confidence: Confidence,
     /// Why it read less than it might have; nothing where it read all there was.
     pub reason: Option<Reason>,
     /// The rest of a miss.
-    pub miss: Option<Miss>,
+    pub miss: Option<CacheMiss>,
     /// The bytes foretell a miss, and the usage has read all of it: there was none.
     pub is_disproved: bool,
     /// The request it should have gone on from.
@@ -110,7 +110,7 @@ pub struct Explanation {
 
 impl Explanation {
     /// Of a request that nothing has become of.
-    pub(crate) fn of(ask: &Ask) -> Self {
+    pub(crate) fn of(ask: &ObservedRequest) -> Self {
         Self {
             id: ask.id.clone(),
             lane: ask.lane.clone(),
@@ -120,7 +120,7 @@ impl Explanation {
             predicted: Usage::default(),
             reported: ask.reported,
             perfect: Usage::default(),
-            sure: Sure::Unchecked,
+            confidence: Confidence::Unchecked,
             reason: Some(Reason::Unanswered),
             miss: None,
             is_disproved: false,
@@ -137,7 +137,7 @@ impl Explanation {
 
 /// A prefix that was written and not read, and what it came to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Miss {
+pub struct CacheMiss {
     /// The first block that is not the same, from 1; where all are, the last one that was written.
     pub block: usize,
     /// The section it stands in.
@@ -151,12 +151,12 @@ pub struct Miss {
     /// What that cost, in dollars.
     pub usd: Option<f64>,
     /// What it would cost where the provider does not do what it says.
-    pub at_stake: Option<AtStake>,
+    pub at_stake: Option<AvoidedMiss>,
 }
 
 /// A change that costs nothing by the provider's own word.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AtStake {
+pub struct AvoidedMiss {
     /// The tool that came, and stands beside the prefix.
     pub tool: String,
     /// The tokens behind it.

@@ -1,43 +1,43 @@
 //! What the provider's prompt cache would have done, and why.
 //!
 //! Start at [`explain`] for requests that were made, and at [`Simulator`] for one that is being made. A request's
-//! bytes become a [`Prompt`], by the [`Rules`] of its provider; times and usage come in as arguments. Nothing here
+//! bytes become a [`CachePrompt`], by the [`CacheRules`] of its provider; times and usage come in as arguments. Nothing here
 //! opens a file, reads a clock or asks a provider.
 
-mod building;
-mod bytes;
+mod byte_diff;
 mod compare;
+mod confidence;
+mod dates;
 mod digest;
+mod divergence;
 mod explain;
 mod explanation;
-mod judge;
 mod lint;
-mod place;
+mod misses;
 mod prompt;
+mod prompt_builder;
 mod reason;
 pub mod rules;
 mod simulator;
-mod sure;
 mod tokens;
 mod totals;
-mod unread;
+mod unread_markers;
 mod volatile;
-mod when;
 
-pub use bytes::{Shown, first_bytes};
-pub use compare::{Broken, Changed, broken, changed, grouped};
+pub use byte_diff::{ByteDiff, byte_diff};
+pub use compare::{CacheBreak, ChangedPrompt, changed_prompts, group_digits, new_breaks};
+pub use confidence::Confidence;
 pub use explain::explain;
-pub use explanation::{Ask, AtStake, Explained, Explanation, Miss, Opening};
-pub use lint::{Finding, Rule, lint};
-pub use prompt::{Aside, Block, Kind, Mark, Prompt, Section};
+pub use explanation::{AvoidedMiss, CacheMiss, CacheReport, Explanation, LaneOpening, ObservedRequest};
+pub use lint::{LintFinding, LintRule, lint};
+pub use prompt::{CacheMarker, CachePrompt, DeferredTool, PromptBlock, PromptBlockKind, Section};
 pub use reason::Reason;
-pub use rules::Rules;
-pub use simulator::{Asked, Simulator};
-pub use sure::Sure;
-pub use tokens::{Scale, Tokens};
-pub use totals::Totals;
-pub use unread::Unread;
-pub use volatile::{Around, volatile};
+pub use rules::CacheRules;
+pub use simulator::{SimulatedRequest, Simulator};
+pub use tokens::{TokenModel, TokenScale};
+pub use totals::CacheTotals;
+pub use unread_markers::UnreadMarker;
+pub use volatile::{RecordingContext, find_volatile};
 
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use std::ops::Range;
 use wire::dialect::Dialect;
 use wire::json::Document;
 
-use crate::building;
-use crate::rules::{Keeps, Rules};
+use crate::prompt_builder;
+use crate::rules::{CacheRules, StoragePolicy};
 
 /// A part of a prompt. A change in one is a change in all behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +26,7 @@ impl Section {
 
 /// What a block is, as far as a cache cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PromptBlockKind {
     /// A tool call.
     Call,
     /// A tool result.
@@ -37,11 +37,11 @@ pub enum Kind {
 
 /// One block of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct PromptBlock {
     /// The section it stands in.
     pub section: Section,
     /// What it is.
-    pub kind: Kind,
+    pub kind: PromptBlockKind,
     /// Where it stands in the body.
     pub pointer: String,
     /// Its bytes there.
@@ -58,7 +58,7 @@ pub struct Block {
     pub position: usize,
 }
 
-impl Block {
+impl PromptBlock {
     /// Whether a pointer leads to it, or into it.
     pub(crate) fn holds(&self, pointer: &str) -> bool {
         let rest = pointer.strip_prefix(&self.pointer);
@@ -68,7 +68,7 @@ impl Block {
 
 /// Everything up to and with a block shall be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct CacheMarker {
     /// The block's index.
     pub block: usize,
     /// For the longer of the two terms.
@@ -93,14 +93,14 @@ pub(crate) struct Key {
 pub(crate) struct Differs<'p> {
     pub(crate) key: &'p Key,
     /// Who has it.
-    pub(crate) of: &'p Prompt,
+    pub(crate) of: &'p CachePrompt,
     /// Its bytes: here, and there.
     pub(crate) spans: [Option<Range<usize>>; 2],
 }
 
 /// A tool whose definition is not in the prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aside {
+pub struct DeferredTool {
     /// Its name.
     pub name: String,
     /// Where it stands in the body.
@@ -118,19 +118,19 @@ pub(crate) struct Pictures {
 
 /// A request as a cache sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prompt {
+pub struct CachePrompt {
     /// The provider's rules.
-    pub rules: &'static Rules,
+    pub rules: &'static CacheRules,
     /// The model.
     pub model: String,
     /// The blocks: tools, then system, then messages.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<PromptBlock>,
     /// What is marked, in the order of the blocks.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<CacheMarker>,
     /// How many markers the body has, whether they mark something or not.
     pub marker_count: usize,
     /// Tools whose definitions are not in the prefix.
-    pub asides: Vec<Aside>,
+    pub asides: Vec<DeferredTool>,
     pub(crate) pictures: Pictures,
     /// Kept for the longer term although no marker says so.
     pub(crate) is_retained: bool,
@@ -139,10 +139,10 @@ pub struct Prompt {
     pub(crate) keys: Vec<Key>,
 }
 
-impl Prompt {
+impl CachePrompt {
     /// Takes a request apart; `document` is what `prompt` was decoded from.
     pub fn of(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Self {
-        building::built(document, prompt)
+        prompt_builder::built(document, prompt)
     }
 
     /// Decodes and takes apart a body; `None` where it asks no model.
@@ -159,7 +159,7 @@ impl Prompt {
 
     /// Nothing of it is marked, and so nothing read or written.
     pub(crate) fn is_unmarked(&self) -> bool {
-        matches!(self.rules.keeps, Keeps::Marked { .. }) && self.marks.is_empty()
+        matches!(self.rules.keeps, StoragePolicy::Marked { .. }) && self.marks.is_empty()
     }
 
     /// How many of the first blocks are those of another prompt.
@@ -190,23 +190,26 @@ impl Prompt {
 
 impl Key {
     /// The first part of the key that two prompts do not share.
-    pub(crate) fn first_difference<'p>(here: &'p Prompt, there: &'p Prompt) -> Option<Differs<'p>> {
+    pub(crate) fn first_difference<'p>(here: &'p CachePrompt, there: &'p CachePrompt) -> Option<Differs<'p>> {
         let own = [(here, there), (there, here)].map(|(of, from)| {
             let is_own = |key: &&Key| !from.keys.iter().any(|it| it.digest == key.digest);
             of.keys.iter().filter(is_own).map(|key| (key, of)).collect::<Vec<_>>()
         });
         let (key, of) = *own.iter().flatten().min_by_key(|(key, _)| key.section)?;
-        let span = |keys: &Vec<(&Key, &Prompt)>| {
+        let span = |keys: &Vec<(&Key, &CachePrompt)>| {
             keys.iter().find(|(it, _)| it.name == key.name).map(|(it, _)| it.span.clone())
         };
         Some(Differs { key, of, spans: [span(&own[0]), span(&own[1])] })
     }
 }
 
-impl Aside {
+impl DeferredTool {
     /// The first tool beside the prefix that another prompt has not, or has otherwise.
-    pub(crate) fn first_difference<'p>(here: &'p Prompt, there: &Prompt) -> Option<&'p Aside> {
-        let is_new = |aside: &&Aside| !there.asides.iter().any(|it| it.digest == aside.digest);
+    pub(crate) fn first_difference<'p>(
+        here: &'p CachePrompt,
+        there: &CachePrompt,
+    ) -> Option<&'p DeferredTool> {
+        let is_new = |aside: &&DeferredTool| !there.asides.iter().any(|it| it.digest == aside.digest);
         here.asides.iter().find(is_new)
     }
 }

@@ -39,7 +39,7 @@ pub enum Reason {
 
 impl Reason {
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::ModelChanged => "model_changed",
             Self::ToolsChanged => "tools_changed",
@@ -74,6 +74,6 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        f.pad(self.name())
     }
 }

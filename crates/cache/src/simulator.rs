@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use session::Usage;
 
-use crate::prompt::{Mark, Prompt};
-use crate::rules::{Keeps, Reads, Rules};
-use crate::tokens::Scale;
+use crate::prompt::{CacheMarker, CachePrompt};
+use crate::rules::{CacheRules, LookupPolicy, StoragePolicy};
+use crate::tokens::TokenScale;
 
 /// A provider's cache. Times are microseconds since whatever moment, and never go back.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ struct Entry {
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct SimulatedRequest {
     /// The tokens as they are billed.
     pub usage: Usage,
     /// The index of the last block that was read.
@@ -50,15 +50,15 @@ impl Simulator {
     }
 
     /// A request comes: what it reads, and what it will have written when its answer begins.
-    pub fn ask(&mut self, at: u64, prompt: &Prompt, scale: &Scale) -> Asked {
+    pub fn ask(&mut self, at: u64, prompt: &CachePrompt, scale: &TokenScale) -> SimulatedRequest {
         match &prompt.rules.keeps {
-            Keeps::Marked { .. } => self.marked(at, prompt, scale),
-            Keeps::Steps { step, .. } => self.in_steps(at, prompt, scale, *step),
+            StoragePolicy::Marked { .. } => self.marked(at, prompt, scale),
+            StoragePolicy::Steps { step, .. } => self.in_steps(at, prompt, scale, *step),
         }
     }
 
     /// The answer begins; one that fails writes nothing and is not told.
-    pub fn begin(&mut self, asked: &Asked) {
+    pub fn begin(&mut self, asked: &SimulatedRequest) {
         for (chain, term) in &asked.writes {
             let until = asked.at.saturating_add(*term);
             let new = Entry { until, term: *term };
@@ -71,7 +71,7 @@ impl Simulator {
         }
     }
 
-    fn marked(&mut self, at: u64, prompt: &Prompt, scale: &Scale) -> Asked {
+    fn marked(&mut self, at: u64, prompt: &CachePrompt, scale: &TokenScale) -> SimulatedRequest {
         let marks = effective(prompt, scale);
         let read = self.find(at, prompt, &marks);
         // Who reads a prefix has read those before it that are marked, too.
@@ -84,29 +84,29 @@ impl Simulator {
         let writes = written.iter().filter(|mark| Some(mark.block) > read);
         let writes =
             writes.map(|mark| (prompt.blocks[mark.block].chain, prompt.rules.term(mark.is_long))).collect();
-        Asked { usage: bill(&written, scale, hit), read, at, writes }
+        SimulatedRequest { usage: bill(&written, scale, hit), read, at, writes }
     }
 
     /// The highest block that was written before and that a marker leads to.
-    fn find(&self, at: u64, prompt: &Prompt, marks: &[&Mark]) -> Option<usize> {
-        let Keeps::Marked { reads, .. } = prompt.rules.keeps else { return None };
+    fn find(&self, at: u64, prompt: &CachePrompt, marks: &[&CacheMarker]) -> Option<usize> {
+        let StoragePolicy::Marked { reads, .. } = prompt.rules.keeps else { return None };
         let is_hit = |block: &usize| self.state(at, prompt.blocks[*block].chain) == State::Readable;
         match reads {
-            Reads::Markers { latest } => {
+            LookupPolicy::Markers { latest } => {
                 let latest = &marks[marks.len().saturating_sub(latest)..];
                 latest.iter().rev().map(|mark| mark.block).find(is_hit)
             }
-            Reads::LookBack { positions, .. } => {
+            LookupPolicy::LookBack { positions, .. } => {
                 marks.iter().rev().filter_map(|mark| back(prompt, mark.block, positions).find(is_hit)).max()
             }
         }
     }
 
-    fn in_steps(&mut self, at: u64, prompt: &Prompt, scale: &Scale, step: u64) -> Asked {
+    fn in_steps(&mut self, at: u64, prompt: &CachePrompt, scale: &TokenScale, step: u64) -> SimulatedRequest {
         let blocks = prompt.blocks.iter().enumerate();
         let deepest = blocks.rev().find(|(_, block)| self.state(at, block.chain) == State::Readable);
         let shared = deepest.map_or(0, |(index, _)| scale.ends[index]);
-        let read = if shared >= Rules::minimum(&prompt.model) { shared / step * step } else { 0 };
+        let read = if shared >= CacheRules::minimum(&prompt.model) { shared / step * step } else { 0 };
         let last = deepest.map(|(index, _)| index).filter(|_| read > 0);
         if let Some(last) = last {
             prompt.blocks[..=last].iter().for_each(|block| self.refresh(at, block.chain));
@@ -114,7 +114,7 @@ impl Simulator {
         let term = prompt.rules.term(prompt.is_retained);
         let writes = prompt.blocks.iter().map(|block| (block.chain, term)).collect();
         let usage = Usage { cache_read: read, input: scale.total - read, ..Usage::default() };
-        Asked { usage, read: last, at, writes }
+        SimulatedRequest { usage, read: last, at, writes }
     }
 
     pub(crate) fn state(&self, at: u64, chain: u64) -> State {
@@ -133,32 +133,32 @@ impl Simulator {
 }
 
 /// A block and those before it that a look-back reaches, the nearest first.
-pub(crate) fn back(prompt: &Prompt, from: usize, positions: usize) -> impl Iterator<Item = usize> + '_ {
+pub(crate) fn back(prompt: &CachePrompt, from: usize, positions: usize) -> impl Iterator<Item = usize> + '_ {
     let first = prompt.blocks[from].position;
     let near = move |block: &usize| first - prompt.blocks[*block].position < positions;
     (0..=from).rev().take_while(near)
 }
 
 /// The marks whose prefix is long enough to be kept.
-pub(crate) fn effective<'p>(prompt: &'p Prompt, scale: &Scale) -> Vec<&'p Mark> {
-    let minimum = Rules::minimum(&prompt.model);
+pub(crate) fn effective<'p>(prompt: &'p CachePrompt, scale: &TokenScale) -> Vec<&'p CacheMarker> {
+    let minimum = CacheRules::minimum(&prompt.model);
     prompt.marks.iter().filter(|mark| scale.ends[mark.block] >= minimum).collect()
 }
 
 /// The marks that are written: the latest, and of those that the provider put there itself only the last.
-pub(crate) fn written<'p>(prompt: &Prompt, marks: &[&'p Mark]) -> Vec<&'p Mark> {
-    let Keeps::Marked { slots, .. } = prompt.rules.keeps else { return Vec::new() };
+pub(crate) fn written<'p>(prompt: &CachePrompt, marks: &[&'p CacheMarker]) -> Vec<&'p CacheMarker> {
+    let StoragePolicy::Marked { slots, .. } = prompt.rules.keeps else { return Vec::new() };
     let mut own_seen = false;
-    let mut counts = |mark: &&&Mark| mark.pointer.is_some() || !std::mem::replace(&mut own_seen, true);
-    let mut written: Vec<&Mark> =
+    let mut counts = |mark: &&&CacheMarker| mark.pointer.is_some() || !std::mem::replace(&mut own_seen, true);
+    let mut written: Vec<&CacheMarker> =
         marks.iter().rev().filter(|mark| counts(mark)).take(slots).copied().collect();
     written.reverse();
     written
 }
 
 /// What is billed where the first `hit` tokens were read.
-pub(crate) fn bill(marks: &[&Mark], scale: &Scale, hit: u64) -> Usage {
-    let until = |marks: &mut dyn Iterator<Item = &&Mark>| {
+pub(crate) fn bill(marks: &[&CacheMarker], scale: &TokenScale, hit: u64) -> Usage {
+    let until = |marks: &mut dyn Iterator<Item = &&CacheMarker>| {
         marks.map(|mark| scale.ends[mark.block]).max().unwrap_or_default().max(hit)
     };
     let long = until(&mut marks.iter().filter(|mark| mark.is_long));

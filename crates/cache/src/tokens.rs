@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use session::Usage;
 
-use crate::explanation::Ask;
-use crate::prompt::Prompt;
+use crate::explanation::ObservedRequest;
+use crate::prompt::CachePrompt;
 
 /// Tokens a byte where no usage tells: four bytes are a token.
 const USUAL: f64 = 0.25;
@@ -21,7 +21,7 @@ const ADDED: u64 = 4_096;
 
 /// What is known of how many tokens bytes are.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens {
+pub struct TokenModel {
     /// Tokens up to and with a block, by its chain.
     anchors: HashMap<u64, u64>,
     /// Tokens and bytes that were seen, by model.
@@ -32,23 +32,23 @@ pub struct Tokens {
 
 /// A prompt in tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scale {
+pub struct TokenScale {
     /// Up to and with each block.
     pub ends: Vec<u64>,
     /// All of it.
     pub total: u64,
 }
 
-impl Scale {
+impl TokenScale {
     /// Tokens before the block of that index.
     pub(crate) fn before(&self, block: usize) -> u64 {
         block.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or_default()
     }
 }
 
-impl Tokens {
+impl TokenModel {
     /// Learns from the usage that a recording has.
-    pub fn learn<'a>(asks: impl Iterator<Item = &'a Ask>) -> Self {
+    pub fn learn<'a>(asks: impl Iterator<Item = &'a ObservedRequest>) -> Self {
         let mut tokens = Self::default();
         let (mut plausible, mut made_up) = (0_usize, 0_usize);
         for ask in asks {
@@ -71,7 +71,7 @@ impl Tokens {
     }
 
     /// The usage of a request, where it can be believed.
-    pub(crate) fn believed<'u>(&self, prompt: &Prompt, usage: Option<&'u Usage>) -> Option<&'u Usage> {
+    pub(crate) fn believed<'u>(&self, prompt: &CachePrompt, usage: Option<&'u Usage>) -> Option<&'u Usage> {
         usage.filter(|usage| !self.is_made_up && !prompt.is_tail && is_plausible(prompt, usage))
     }
 
@@ -80,7 +80,7 @@ impl Tokens {
         self.anchors.contains_key(&chain)
     }
 
-    fn note(&mut self, prompt: &Prompt, usage: &Usage) {
+    fn note(&mut self, prompt: &CachePrompt, usage: &Usage) {
         if prompt.pictures.sent == 0 {
             let (tokens, bytes) = self.seen.entry(prompt.model.clone()).or_default();
             *tokens = tokens.saturating_add(usage.input_total());
@@ -94,13 +94,13 @@ impl Tokens {
     }
 
     /// A prompt in tokens, with its own usage where it has one.
-    pub fn scale(&self, prompt: &Prompt, usage: Option<&Usage>) -> Scale {
+    pub fn scale(&self, prompt: &CachePrompt, usage: Option<&Usage>) -> TokenScale {
         let total = self.believed(prompt, usage).map(Usage::input_total);
         let a_byte = match self.seen.get(&prompt.model) {
             Some((tokens, bytes)) if *bytes > 0 => *tokens as f64 / *bytes as f64,
             _ => USUAL,
         };
-        let mut scale = Scale { ends: Vec::with_capacity(prompt.blocks.len()), total: 0 };
+        let mut scale = TokenScale { ends: Vec::with_capacity(prompt.blocks.len()), total: 0 };
         let mut from = (0_usize, 0_u64); // how many blocks are done, and their tokens
         let most = total.unwrap_or(u64::MAX);
         for (index, block) in prompt.blocks.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Tokens {
 }
 
 /// Spreads the tokens between two anchors over the blocks between them, by their bytes.
-fn spread(scale: &mut Scale, prompt: &Prompt, blocks: std::ops::Range<usize>, until: u64) {
+fn spread(scale: &mut TokenScale, prompt: &CachePrompt, blocks: std::ops::Range<usize>, until: u64) {
     let from = scale.ends.last().copied().unwrap_or_default();
     let all: u64 = prompt.blocks[blocks.clone()].iter().map(|block| block.weight).sum();
     let mut done = 0;
@@ -142,12 +142,12 @@ fn spread(scale: &mut Scale, prompt: &Prompt, blocks: std::ops::Range<usize>, un
     }
 }
 
-fn weight(prompt: &Prompt) -> u64 {
+fn weight(prompt: &CachePrompt) -> u64 {
     prompt.blocks.iter().map(|block| block.weight).sum()
 }
 
 /// Whether a provider can have counted that. Scripts and stand-ins make up what they like.
-fn is_plausible(prompt: &Prompt, usage: &Usage) -> bool {
+fn is_plausible(prompt: &CachePrompt, usage: &Usage) -> bool {
     let text = weight(prompt).saturating_sub(prompt.pictures.seen);
     let tokens = usage.input_total();
     tokens > 0 && tokens >= text / MOST_BYTES && tokens <= text + prompt.pictures.sent + ADDED

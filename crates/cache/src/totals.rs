@@ -7,7 +7,7 @@ use crate::explanation::Explanation;
 
 /// What some requests came to.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Totals {
+pub struct CacheTotals {
     /// How many were answered.
     pub requests: u64,
     /// What the cache should have read and written.
@@ -26,7 +26,7 @@ pub struct Totals {
     pub perfect_usd: Option<f64>,
 }
 
-impl Totals {
+impl CacheTotals {
     /// The sum of some requests.
     pub fn of<'e>(requests: impl Iterator<Item = &'e Explanation>) -> Self {
         let zero = Some(0.0);

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use wire::json::{Document, Value};
 
-use crate::explanation::Opening;
-use crate::lint::{Finding, Rule};
-use crate::prompt::{Kind, Prompt, Section};
-use crate::when::{clock, date, timestamp};
+use crate::dates::{clock, date, timestamp};
+use crate::explanation::LaneOpening;
+use crate::lint::{LintFinding, LintRule};
+use crate::prompt::{CachePrompt, PromptBlockKind, Section};
 
 /// What is known of where and when a recording was made; without it, whatever looks like it counts.
 #[derive(Clone, Debug, Default)]
-pub struct Around {
+pub struct RecordingContext {
     /// The day, as in `2026-11-15`.
     pub day: Option<String>,
     /// The folders of the harness: where it worked, its HOME.
@@ -39,9 +39,9 @@ const GIT: [&str; 7] = [
 /// The volatile texts of a lane's first request, as far as they are marked: the first of each kind. What differs from day
 /// to day and from folder to folder may stand at the head of the messages; what differs from one conversation to the next
 /// may not. What is said later comes once, and stays.
-pub fn volatile(opening: &Opening, body: &[u8], around: &Around) -> Vec<Finding> {
+pub fn find_volatile(opening: &LaneOpening, body: &[u8], around: &RecordingContext) -> Vec<LintFinding> {
     let Some(last) = opening.prompt.marks.last() else { return Vec::new() };
-    let mut findings: Vec<(&str, Finding)> = Vec::new();
+    let mut findings: Vec<(&str, LintFinding)> = Vec::new();
     let head = head(&opening.prompt, body);
     for (index, block) in opening.prompt.blocks[..=last.block].iter().enumerate() {
         let kinds: &[_] = match block.section {
@@ -55,8 +55,8 @@ pub fn volatile(opening: &Opening, body: &[u8], around: &Around) -> Vec<Finding>
                 continue;
             }
             let Some(found) = find(&text, around) else { continue };
-            let finding = Finding {
-                rule: Rule::Volatile,
+            let finding = LintFinding {
+                rule: LintRule::Volatile,
                 lane: opening.lane.clone(),
                 pointer: block.pointer.clone(),
                 what: format!("{kind} before the last marker: `{found}`"),
@@ -67,7 +67,7 @@ pub fn volatile(opening: &Opening, body: &[u8], around: &Around) -> Vec<Finding>
     findings.into_iter().map(|(_, finding)| finding).collect()
 }
 
-type Find = fn(&str, &Around) -> Option<String>;
+type Find = fn(&str, &RecordingContext) -> Option<String>;
 
 /// What is looked for: first what differs from one conversation to the next.
 const KINDS: [(&str, Find); 6] = [
@@ -89,7 +89,7 @@ fn said(block: &[u8]) -> String {
 
 /// Which blocks a harness says before the model first speaks: all but the last of what the user says, which is the user's
 /// own.
-fn head(prompt: &Prompt, body: &[u8]) -> Vec<usize> {
+fn head(prompt: &CachePrompt, body: &[u8]) -> Vec<usize> {
     let Ok(document) = Document::parse(body) else { return Vec::new() };
     let messages = ["messages", "input"].iter().find_map(|list| document.root().get(list));
     let role = |message: &Value<'_, '_>| message.str_at("role").unwrap_or_default().into_owned();
@@ -99,7 +99,7 @@ fn head(prompt: &Prompt, body: &[u8]) -> Vec<usize> {
     let blocks = prompt.blocks.iter().enumerate();
     let of_head = blocks.filter_map(|(index, block)| {
         let (_, is_user) = opening.iter().find(|(span, _)| span.contains(&block.span.start))?;
-        (block.kind == Kind::Other).then_some((index, *is_user))
+        (block.kind == PromptBlockKind::Other).then_some((index, *is_user))
     });
     let mut of_head: Vec<(usize, bool)> = of_head.collect();
     if let Some(own) = of_head.iter().rposition(|(_, is_user)| *is_user) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use recording::{Output, Recorder};
+use recording::{OutputStream, Recorder};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
@@ -58,10 +58,10 @@ pub(crate) fn start(
     if !on_terminal() {
         let (reader, writer) = std::io::pipe()?;
         command.stdout(writer);
-        outputs.push(forward(reader, std::io::stdout(), Output::Stdout, recorder.clone())?);
+        outputs.push(forward(reader, std::io::stdout(), OutputStream::Stdout, recorder.clone())?);
         let (reader, writer) = std::io::pipe()?;
         command.stderr(writer);
-        outputs.push(forward(reader, std::io::stderr(), Output::Stderr, recorder.clone())?);
+        outputs.push(forward(reader, std::io::stderr(), OutputStream::Stderr, recorder.clone())?);
     }
     let child = command.spawn()?;
     Ok(RunningCommand { child, outputs })
@@ -87,17 +87,17 @@ pub(crate) fn start_error(argv: &[String], error: std::io::Error) -> anyhow::Err
 fn forward(
     mut from: impl std::io::Read + Send + 'static,
     mut to: impl std::io::Write + Send + 'static,
-    output: Output,
+    output: OutputStream,
     recorder: Recorder,
 ) -> std::io::Result<oneshot::Receiver<()>> {
     let (sender, receiver) = oneshot::channel();
     let copy = move || {
         let mut buffer = vec![0; 16 << 10];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
-            recorder.printed(output, buffer[..read].to_vec());
+            recorder.record_output(output, buffer[..read].to_vec());
             // The recording continues when the reader of our output has closed it.
             let _ = to.write_all(&buffer[..read]).and_then(|()| to.flush());
-            recorder.wait_for_room();
+            recorder.block_until_room();
         }
         let _ = sender.send(()); // the receiver may have timed out
     };

@@ -5,8 +5,11 @@ use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
 use parity::{RecordingCache, Verdict, VerdictOutcome};
-use recording::source::{Answered, Asked, Content, Happened, Named, Ordered, Origin, Source, Summary};
-use recording::{Recording, State};
+use recording::source::{
+    Content, ExchangeSummary, OrderedExchanges, Origin, SenderIds, Source, SourceRequest, SourceResponse,
+    TimelineEvent,
+};
+use recording::{Recording, SealState};
 use report::{CacheOf, Crossed, GoldenOf, LeftOut, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
 use session::RunId;
 use session::model::TABLE_MONTH;
@@ -59,7 +62,7 @@ impl VerdictPage<'_> {
             badge,
             facts: Vec::new(),
             began: None,
-            ordered: &Ordered::default(),
+            ordered: &OrderedExchanges::default(),
             jobs: &[],
             measured: &Measured::default(),
             cache: None,
@@ -135,20 +138,20 @@ fn kept(bytes: Option<Vec<u8>>) -> Content {
     Content { bytes, sha256: None, origin }
 }
 
-fn request(summary: &Summary, body: Option<Vec<u8>>) -> Asked {
-    Asked {
+fn request(summary: &ExchangeSummary, body: Option<Vec<u8>>) -> SourceRequest {
+    SourceRequest {
         id: summary.id.clone(),
         timestamp: None,
         method: summary.method.clone(),
         url: summary.url.clone(),
         headers: Vec::new(),
-        named: Named::default(),
+        sender: SenderIds::default(),
         body: kept(body),
     }
 }
 
-fn response(summary: &Summary, attempt: &store::Attempt) -> Answered {
-    Answered {
+fn response(summary: &ExchangeSummary, attempt: &store::Attempt) -> SourceResponse {
+    SourceResponse {
         timestamp: None,
         status: attempt.status,
         headers: Vec::new(),
@@ -174,7 +177,7 @@ impl<'s> Read<'s> {
         Self { source, cached, measured }
     }
 
-    fn ordered(&self) -> &Ordered {
+    fn ordered(&self) -> &OrderedExchanges {
         &self.cached.ordered
     }
 
@@ -184,12 +187,12 @@ impl<'s> Read<'s> {
     }
 }
 
-fn numbers(ordered: &Ordered) -> HashMap<&str, usize> {
+fn numbers(ordered: &OrderedExchanges) -> HashMap<&str, usize> {
     ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect()
 }
 
 /// Measures the start of responses and the sizes of both halves. Missing times are filled in from the dumps.
-fn measured(source: &Source, ordered: &mut Ordered) -> Measured {
+fn measured(source: &Source, ordered: &mut OrderedExchanges) -> Measured {
     let numbers: HashMap<String, usize> =
         numbers(ordered).into_iter().map(|(id, n)| (id.to_owned(), n)).collect();
     let number = |n: usize| numbers.get(source.id(n).as_str()).copied();
@@ -197,10 +200,10 @@ fn measured(source: &Source, ordered: &mut Ordered) -> Measured {
     let is_timed = timeline.iter().any(|moment| moment.us > 0);
     let (mut asked, mut first_bytes, mut ended) = (HashMap::new(), HashMap::new(), HashMap::new());
     for moment in timeline.iter().filter(|_| is_timed) {
-        let (n, times) = match moment.what {
-            Happened::Asked(n) => (n, &mut asked),
-            Happened::Read { exchange, .. } => (exchange, &mut first_bytes),
-            Happened::Ended(n) => (n, &mut ended),
+        let (n, times) = match moment.event {
+            TimelineEvent::RequestArrived(n) => (n, &mut asked),
+            TimelineEvent::ResponseRead { exchange, .. } => (exchange, &mut first_bytes),
+            TimelineEvent::ResponseEnded(n) => (n, &mut ended),
         };
         if let Some(n) = number(n) {
             times.entry(n).or_insert(moment.us);
@@ -214,8 +217,8 @@ fn measured(source: &Source, ordered: &mut Ordered) -> Measured {
     let mut sizes = HashMap::new();
     let length = |content: &Content| content.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
     for n in 0..source.len() {
-        let (Some(number), Ok(asked)) = (number(n), source.asked(n)) else { continue };
-        let answered = source.answered(n).ok().flatten();
+        let (Some(number), Ok(asked)) = (number(n), source.request(n)) else { continue };
+        let answered = source.response(n).ok().flatten();
         let received = answered.as_ref().map_or(0, |answered| length(&answered.body));
         sizes.insert(number, Size { sent: length(&asked.body), received });
         let after = answered.and_then(|answered| answered.first_byte_us);
@@ -275,12 +278,12 @@ fn of_recording(
     let ids = read.numbers();
     for n in 0..source.len() {
         // Unreadable exchanges are listed among the problems of the page.
-        let Ok(asked) = source.asked(n) else { continue };
-        let answered = source.answered(n).ok().flatten();
+        let Ok(asked) = source.request(n) else { continue };
+        let answered = source.response(n).ok().flatten();
         let counterpart =
             golden.as_ref().zip(against).zip(beside.as_ref()).and_then(|((golden, against), beside)| {
                 let number = *golden.of.get(ids.get(asked.id.as_str())?)?;
-                Some((number, against.golden.source.asked(*beside.get(&number)?).ok()?))
+                Some((number, against.golden.source.request(*beside.get(&number)?).ok()?))
             });
         let counterpart = counterpart.as_ref().map(|(number, asked)| (*number, asked));
         page.exchange(crossed(&asked, answered.as_ref()), counterpart)?;
@@ -293,9 +296,9 @@ fn write_golden<W: Write>(page: &mut Page<'_, W>, golden: &Read<'_>) -> io::Resu
     let (places, numbers) = (report::places(golden.ordered()), golden.numbers());
     let mut written = HashMap::new();
     for n in 0..golden.source.len() {
-        let Ok(asked) = golden.source.asked(n) else { continue };
+        let Ok(asked) = golden.source.request(n) else { continue };
         let Some(&number) = numbers.get(asked.id.as_str()) else { continue };
-        let answered = golden.source.answered(n).ok().flatten();
+        let answered = golden.source.response(n).ok().flatten();
         let lane = places.get(asked.id.as_str()).map(|place| place.lane);
         page.golden(number, lane, crossed(&asked, answered.as_ref()))?;
         written.insert(number, n);
@@ -303,13 +306,13 @@ fn write_golden<W: Write>(page: &mut Page<'_, W>, golden: &Read<'_>) -> io::Resu
     Ok(written)
 }
 
-fn crossed<'x>(asked: &'x Asked, answered: Option<&'x Answered>) -> Crossed<'x> {
+fn crossed<'x>(asked: &'x SourceRequest, answered: Option<&'x SourceResponse>) -> Crossed<'x> {
     let body = asked.body.bytes.as_deref().unwrap_or_default();
     Crossed { dialect: Dialect::detect(&asked.url, body), asked, answered }
 }
 
 /// Maps exchanges of the candidate to those of the golden: the same turn of the lane it was compared with.
-fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usize> {
+fn counterparts(against: &Against<'_>, ordered: &OrderedExchanges) -> BTreeMap<usize, usize> {
     let theirs = against.golden.ordered();
     let places = report::places(theirs);
     let by_place: HashMap<(&str, u32, usize), usize> = theirs
@@ -329,7 +332,7 @@ fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usi
         }
     }
     let own = report::places(ordered);
-    let counterpart = |(n, it): (usize, &Summary)| {
+    let counterpart = |(n, it): (usize, &ExchangeSummary)| {
         let place = own.get(it.id.as_str())?;
         let (lane, turn) = golden.get(&(place.lane, place.turn))?;
         Some((n, *by_place.get(&(*lane, *turn, place.attempt))?))
@@ -339,9 +342,9 @@ fn counterparts(against: &Against<'_>, ordered: &Ordered) -> BTreeMap<usize, usi
 
 fn state<'s>(recording: Option<&Recording>, damage: &[String]) -> (Mood, &'s str) {
     match recording.map(Recording::state) {
-        Some(State::Sealed) if damage.is_empty() => (Mood::Good, "sealed"),
-        Some(State::Sealed) => (Mood::Bad, "changed since it was sealed"),
-        Some(State::Unsealed { .. }) => (Mood::Warn, "unsealed"),
+        Some(SealState::Sealed) if damage.is_empty() => (Mood::Good, "sealed"),
+        Some(SealState::Sealed) => (Mood::Bad, "changed since it was sealed"),
+        Some(SealState::Unsealed { .. }) => (Mood::Warn, "unsealed"),
         None => (Mood::Warn, "a folder of dumps"),
     }
 }
@@ -352,7 +355,7 @@ fn facts(read: &Read<'_>, damage: &[String]) -> Vec<(String, String)> {
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     let (exchanges, lanes) = (ordered.exchanges.len() as u64, ordered.lanes.lanes.len() as u64);
     fact("holds", format!("{} in {}", counted(exchanges, "exchange"), counted(lanes, "lane")));
-    if let Some(State::Unsealed { because }) = source.recording().map(Recording::state) {
+    if let Some(SealState::Unsealed { because }) = source.recording().map(Recording::state) {
         fact("unsealed because", because.clone());
     }
     if let Some(manifest) = source.recording().and_then(Recording::manifest) {

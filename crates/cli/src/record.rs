@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
 use recording::{
-    Command, CreateError, Finished, Folder, Manifest, Recorder, SealError, Settings, iso, load_or_create_key,
+    Command, CreateError, FinishedRecording, FolderDisk, Manifest, Recorder, RecordingOptions, SealError,
+    iso, load_or_create_key,
 };
 use redact::Redactor;
 
@@ -85,7 +86,7 @@ impl RecordingPlan {
             .or_fail_with(ExitKind::Usage, || listen_hint(self.listen))?;
         let addr = bound.addr();
         let mut settings = settings(&self, addr);
-        let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
+        let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir)))
             .map_err(|error| create_failure(error, &self.out, self.flag))?;
         let capture = bound.start(self.upstreams.clone(), recorder.clone());
         Ok(ActiveRecording { plan: self, addr, settings, recorder, capture })
@@ -96,7 +97,7 @@ impl RecordingPlan {
 pub(crate) struct ActiveRecording {
     plan: RecordingPlan,
     addr: SocketAddr,
-    settings: Settings,
+    settings: RecordingOptions,
     recorder: Recorder,
     capture: RecordingProxy,
 }
@@ -148,7 +149,7 @@ impl ActiveRecording {
             command.exit_code = code;
         }
         if let Some((name, bytes)) = file {
-            finished.bring_text(&plan.out, name, &bytes).or_fail(ExitKind::Outside)?;
+            finished.write_text(&plan.out, name, &bytes).or_fail(ExitKind::Outside)?;
         }
         seal(finished, &plan.out, manifest, &upstreams, code)
     }
@@ -191,7 +192,7 @@ fn listen_hint(listen: SocketAddr) -> String {
     format!("omit `--listen` to use any free port, or see `ss -ltnp 'sport = :{}'`", listen.port())
 }
 
-fn settings(plan: &RecordingPlan, addr: SocketAddr) -> Settings {
+fn settings(plan: &RecordingPlan, addr: SocketAddr) -> RecordingOptions {
     let env = |name: &str| std::env::var(name).ok();
     let cwd = std::env::current_dir().unwrap_or_default().display().to_string();
     let command = (!plan.command.is_empty()).then(|| Command {
@@ -208,7 +209,7 @@ fn settings(plan: &RecordingPlan, addr: SocketAddr) -> Settings {
         upstreams: plan.upstreams.iter().map(|upstream| (upstream.prefix.clone(), upstream.url())).collect(),
         ..plan.manifest.clone()
     };
-    Settings { dir: plan.out.clone(), started_at: SystemTime::now(), manifest }
+    RecordingOptions { dir: plan.out.clone(), started_at: SystemTime::now(), manifest }
 }
 
 fn create_failure(error: CreateError, out: &Path, flag: &str) -> anyhow::Error {
@@ -249,7 +250,7 @@ pub(crate) fn warn_suspicious(files: &[String], dir: &Path) {
 
 /// Seals the recording, prints the result, and returns the exit code.
 fn seal(
-    finished: Finished,
+    finished: FinishedRecording,
     out: &Path,
     manifest: Manifest,
     upstreams: &[UpstreamStatus],

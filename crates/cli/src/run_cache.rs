@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, UNIX_EPOCH};
 
-use cache::{Around, Ask, Explained, Finding, Shown};
+use cache::{ByteDiff, CacheReport, LintFinding, ObservedRequest, RecordingContext};
 use report::LeftOut;
 use session::{RequestId, RunId};
 use store::{Filter, ModelCall, Run, RunKind, Store};
@@ -12,9 +12,9 @@ use crate::failure::{ExitKind, OrFail};
 
 /// The cache explanation of a recording or a run, with the texts it shows.
 pub(crate) struct CacheExplanation {
-    pub(crate) explained: Explained,
-    pub(crate) shown: HashMap<RequestId, Shown>,
-    pub(crate) volatile: Vec<Finding>,
+    pub(crate) explained: CacheReport,
+    pub(crate) shown: HashMap<RequestId, ByteDiff>,
+    pub(crate) volatile: Vec<LintFinding>,
     pub(crate) left_out: LeftOut,
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
     };
     let mut asks = Vec::new();
     let mut calls = HashMap::new();
-    let mut around = Around::default();
+    let mut around = RecordingContext::default();
     let own: HashSet<String> = tree(run)?.iter().map(|summary| summary.id.to_string()).collect();
     let mut left_out = LeftOut::default();
     for summary in tree(&root)? {
@@ -43,7 +43,7 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
     }
     let mut explained = cache::explain(asks);
     if root != *run {
-        explained.keep(|lane| own.contains(lane));
+        explained.retain_lanes(|lane| own.contains(lane));
     }
     let body = |id: &RequestId| {
         let (run, call): &(RunId, ModelCall) = calls.get(id)?;
@@ -58,9 +58,9 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
 fn explain_one(
     store: &Store,
     row: &Run,
-    asks: &mut Vec<Ask>,
+    asks: &mut Vec<ObservedRequest>,
     calls: &mut HashMap<RequestId, (RunId, ModelCall)>,
-    around: &mut Around,
+    around: &mut RecordingContext,
 ) -> anyhow::Result<Vec<ModelCall>> {
     let mut unexplained = Vec::new();
     let settings = agent::RunSettings::from_bytes(&row.settings).or_fail(ExitKind::Outside)?;
@@ -75,9 +75,9 @@ fn explain_one(
             unexplained.extend((call.usage.input_total() > 0).then_some(call));
             continue;
         };
-        let Some(prompt) = cache::Prompt::decode(settings.dialect(), &body) else { continue };
+        let Some(prompt) = cache::CachePrompt::decode(settings.dialect(), &body) else { continue };
         let id = RequestId::new(format!("call-{}", call.id));
-        asks.push(Ask {
+        asks.push(ObservedRequest {
             id: id.clone(),
             lane: row.id.to_string(),
             fork_of: row.parent.as_ref().filter(|_| row.kind == RunKind::Fork).map(ToString::to_string),

@@ -462,7 +462,9 @@ mod big {
     use std::path::Path;
 
     use recording::lanes::{Lane, LaneKind, Lanes, Turn};
-    use recording::source::{Answered, Asked, Content, Named, Ordered, Origin, Summary};
+    use recording::source::{
+        Content, ExchangeSummary, OrderedExchanges, Origin, SenderIds, SourceRequest, SourceResponse,
+    };
     use report::{Crossed, Measured, Mood, Page, PageKind, PageOf};
     use session::RequestId;
     use wire::dialect::Dialect;
@@ -489,7 +491,7 @@ mod big {
             agent: None,
             turns: (0..exchanges).map(turn).collect(),
         };
-        let summary = |n: usize| Summary {
+        let summary = |n: usize| ExchangeSummary {
             id: id(n),
             method: "POST".into(),
             url: "http://localhost/v1/messages".into(),
@@ -501,7 +503,7 @@ mod big {
             took_us: Some(900),
             error: None,
         };
-        let ordered = Ordered {
+        let ordered = OrderedExchanges {
             lanes: Lanes { lanes: vec![lane] },
             exchanges: (0..exchanges).map(summary).collect(),
             problems: vec![],
@@ -525,18 +527,18 @@ mod big {
             let needle = if n + 1 == exchanges { "needle-in-the-last" } else { "" };
             // Every one has its own, so that nothing can be taken from the one before.
             let own = format!("{n:08} ").repeat(bytes / 9);
-            let asked = Asked {
+            let asked = SourceRequest {
                 id: id(n),
                 timestamp: None,
                 method: "POST".into(),
                 url: "http://localhost/v1/messages".into(),
                 headers: vec![],
-                named: Named::default(),
+                sender: SenderIds::default(),
                 body: content(format!(
                     "{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":\"{own}{needle}\"}}]}}"
                 )),
             };
-            let answered = Answered {
+            let answered = SourceResponse {
                 timestamp: None,
                 status: Some(200),
                 headers: vec![],

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use cache::{Around, Ask, Explained, Finding, Prompt, Shown};
-use recording::lanes::{Heard, LaneKind, Lanes, Mark};
-use recording::source::{Answered, Asked, Happened, Moment, Ordered, Source, Watch};
+use cache::{ByteDiff, CachePrompt, CacheReport, LintFinding, ObservedRequest, RecordingContext};
+use recording::lanes::{LaneKind, LaneResponse, Lanes, TurnMark};
+use recording::source::{
+    OrderedExchanges, Source, SourceObserver, SourceRequest, SourceResponse, TimelineEntry, TimelineEvent,
+};
 use session::{RequestId, Usage};
 use wire::json::Document;
 
@@ -12,17 +14,17 @@ use wire::json::Document;
 #[derive(Debug)]
 pub struct RecordingCache {
     /// Request by request.
-    pub explained: Explained,
+    pub explained: CacheReport,
     /// The first bytes that differ, by request.
-    pub changed_bytes: HashMap<RequestId, Shown>,
+    pub changed_bytes: HashMap<RequestId, ByteDiff>,
     /// Its lanes and exchanges, and what could not be used as it is.
-    pub ordered: Ordered,
+    pub ordered: OrderedExchanges,
 }
 
 /// Explains what the provider's cache should have done with a recording.
 pub fn analyze_cache(source: &Source) -> RecordingCache {
     let mut gathering = CacheCollector::new(&source.timeline());
-    let ordered = source.order_watched(&mut gathering);
+    let ordered = source.order_observed(&mut gathering);
     let explained = cache::explain(gathering.asks(&ordered.lanes));
     let changed_bytes = changed_bytes(&explained, read_bodies(source));
     RecordingCache { explained, changed_bytes, ordered }
@@ -30,22 +32,22 @@ pub fn analyze_cache(source: &Source) -> RecordingCache {
 
 /// Volatile text before the last marker of each lane.
 pub fn find_volatile_text(
-    explained: &Explained,
-    around: &Around,
+    explained: &CacheReport,
+    around: &RecordingContext,
     body: impl Fn(&RequestId) -> Option<Vec<u8>>,
-) -> Vec<Finding> {
-    let of = |opening: &cache::Opening| {
-        body(&opening.id).map(|body| cache::volatile(opening, &body, around)).unwrap_or_default()
+) -> Vec<LintFinding> {
+    let of = |opening: &cache::LaneOpening| {
+        body(&opening.id).map(|body| cache::find_volatile(opening, &body, around)).unwrap_or_default()
     };
     explained.openings.iter().flat_map(of).collect()
 }
 
 /// What is known of where and when a recording was made.
-pub fn recording_context(source: &Source) -> Around {
+pub fn recording_context(source: &Source) -> RecordingContext {
     let manifest = source.recording().and_then(recording::Recording::manifest);
     let command = manifest.and_then(|manifest| manifest.command.as_ref());
     let folders = command.into_iter().flat_map(|command| [Some(&command.cwd), command.home.as_ref()]);
-    Around {
+    RecordingContext {
         day: manifest.map(|manifest| manifest.started_at.chars().take(10).collect()),
         // A folder as short as `/` or `/tmp` is no place of its own.
         folders: folders.flatten().filter(|folder| folder.len() > 5).cloned().collect(),
@@ -54,14 +56,14 @@ pub fn recording_context(source: &Source) -> Around {
 
 /// The first bytes that differ, of each miss: its two bodies are read again, and only that is kept of them.
 pub fn changed_bytes(
-    explained: &Explained,
+    explained: &CacheReport,
     body: impl Fn(&RequestId) -> Option<Vec<u8>>,
-) -> HashMap<RequestId, Shown> {
+) -> HashMap<RequestId, ByteDiff> {
     let misses = explained.requests.iter().filter_map(|request| {
         Some((&request.id, request.miss.as_ref().filter(|miss| miss.tokens > 0)?, request.after.as_ref()?))
     });
-    let look = |(id, miss, after): (&RequestId, &cache::Miss, &RequestId)| {
-        Some((id.clone(), cache::first_bytes(miss, &body(id)?, &body(after)?)?))
+    let look = |(id, miss, after): (&RequestId, &cache::CacheMiss, &RequestId)| {
+        Some((id.clone(), cache::byte_diff(miss, &body(id)?, &body(after)?)?))
     };
     // Where nothing differs there is nothing to be read again.
     misses.filter(|(_, miss, _)| miss.spans != [None, None]).filter_map(look).collect()
@@ -70,13 +72,13 @@ pub fn changed_bytes(
 /// The bodies of a recording's requests, read again.
 pub fn read_bodies(source: &Source) -> impl Fn(&RequestId) -> Option<Vec<u8>> {
     let numbers: HashMap<RequestId, usize> = (0..source.len()).map(|n| (source.id(n), n)).collect();
-    move |id| source.asked(*numbers.get(id)?).ok()?.body.bytes
+    move |id| source.request(*numbers.get(id)?).ok()?.body.bytes
 }
 
 /// RequestSource while their recording is put in order, so that each is read and decoded once.
 #[derive(Debug, Default)]
 pub(crate) struct CacheCollector {
-    prompts: HashMap<RequestId, Prompt>,
+    prompts: HashMap<RequestId, CachePrompt>,
     /// By the number of the exchange: when it was asked, and when its answer began.
     times: HashMap<usize, (u64, Option<u64>)>,
     found: Vec<(usize, RequestId)>,
@@ -84,14 +86,14 @@ pub(crate) struct CacheCollector {
 }
 
 impl CacheCollector {
-    pub(crate) fn new(timeline: &[Moment]) -> Self {
+    pub(crate) fn new(timeline: &[TimelineEntry]) -> Self {
         let mut times: HashMap<usize, (u64, Option<u64>)> = HashMap::new();
         for moment in timeline {
-            match moment.what {
-                Happened::Asked(n) => {
+            match moment.event {
+                TimelineEvent::RequestArrived(n) => {
                     times.insert(n, (moment.us, None));
                 }
-                Happened::Read { exchange: n, .. } | Happened::Ended(n) => {
+                TimelineEvent::ResponseRead { exchange: n, .. } | TimelineEvent::ResponseEnded(n) => {
                     if let Some((_, begun)) = times.get_mut(&n) {
                         begun.get_or_insert(moment.us);
                     }
@@ -102,12 +104,12 @@ impl CacheCollector {
     }
 
     /// Everything that was gathered, each with its lane.
-    pub(crate) fn asks(mut self, lanes: &Lanes) -> Vec<Ask> {
+    pub(crate) fn asks(mut self, lanes: &Lanes) -> Vec<ObservedRequest> {
         let mut places = HashMap::new();
         for lane in &lanes.lanes {
             let fork_of = lane.parent.as_ref().filter(|_| lane.kind == LaneKind::Fork);
             for turn in &lane.turns {
-                let begins_anew = turn.marks.contains(&Mark::Compaction);
+                let begins_anew = turn.marks.contains(&TurnMark::Compaction);
                 places
                     .extend(turn.attempts.iter().map(|id| (id, (&lane.id, fork_of, turn.turn, begins_anew))));
             }
@@ -122,7 +124,7 @@ impl CacheCollector {
             let (at_us, begun) = self.times.get(&n).copied().unwrap_or_default();
             let answer = self.answers.get(&n);
             let first = answer.and_then(|(_, first)| Some(at_us + (*first)?));
-            asks.push(Ask {
+            asks.push(ObservedRequest {
                 lane: (*lane).clone(),
                 fork_of: fork_of.cloned(),
                 turn: *turn,
@@ -139,18 +141,23 @@ impl CacheCollector {
     }
 }
 
-impl Watch for CacheCollector {
-    fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &wire::dialect::Prompt) {
-        self.prompts.insert(asked.id.clone(), Prompt::of(document, prompt));
+impl SourceObserver for CacheCollector {
+    fn decoded_request(
+        &mut self,
+        asked: &SourceRequest,
+        document: &Document<'_>,
+        prompt: &wire::dialect::Prompt,
+    ) {
+        self.prompts.insert(asked.id.clone(), CachePrompt::of(document, prompt));
     }
 
-    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&wire::dialect::Prompt>) {
+    fn request(&mut self, n: usize, asked: &SourceRequest, prompt: Option<&wire::dialect::Prompt>) {
         if prompt.is_some() {
             self.found.push((n, asked.id.clone()));
         }
     }
 
-    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard) {
+    fn response(&mut self, n: usize, answered: &SourceResponse, heard: &LaneResponse) {
         if let Some(reply) = &heard.reply {
             self.answers.insert(n, (reply.usage, answered.first_byte_us));
         }
@@ -171,7 +178,7 @@ mod tests {
                 r#"{{"model":"claude-opus-5","system":[{system}],"messages":[{{"role":"user","content":"hi"}}]}}"#
             )
         };
-        let ask = |n: u64| Ask {
+        let ask = |n: u64| ObservedRequest {
             id: RequestId::nth(n),
             lane: "main".to_owned(),
             fork_of: None,
@@ -179,7 +186,7 @@ mod tests {
             at_us: n,
             begun_us: Some(n),
             begins_anew: false,
-            prompt: Prompt::read("http://x/v1/messages", body(n).as_bytes()).expect("it asks a model"),
+            prompt: CachePrompt::read("http://x/v1/messages", body(n).as_bytes()).expect("it asks a model"),
             reported: None,
         };
         let explained = cache::explain((1..=100).map(ask).collect());

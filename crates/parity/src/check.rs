@@ -1,7 +1,7 @@
 //! The success criteria of one recording.
 
-use recording::lanes::{Lane, LaneKind, Mark, Turn};
-use recording::scenario::{Expects, Surface};
+use recording::lanes::{Lane, LaneKind, Turn, TurnMark};
+use recording::scenario::{Expectation, Expectations};
 use serde::Serialize;
 
 use crate::evidence::Evidence;
@@ -93,7 +93,7 @@ fn not_applicable(reason: impl Into<String>) -> Finding {
 }
 
 /// `no` becomes `n/a` where the scenario says what stands in for it in this harness.
-fn unless_stood_in(evidence: &Evidence, surface: Surface, finding: Finding) -> Finding {
+fn unless_stood_in(evidence: &Evidence, surface: Expectation, finding: Finding) -> Finding {
     let stand_ins = evidence.scenario.iter().flat_map(|scenario| &scenario.stand_in);
     let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.contains(&surface));
     match (finding.0, fitting.next()) {
@@ -104,7 +104,7 @@ fn unless_stood_in(evidence: &Evidence, surface: Surface, finding: Finding) -> F
     }
 }
 
-fn expects(evidence: &Evidence) -> Expects {
+fn expects(evidence: &Evidence) -> Expectations {
     evidence.scenario.as_ref().map(|scenario| scenario.expects.clone()).unwrap_or_default()
 }
 
@@ -289,11 +289,11 @@ fn background(evidence: &Evidence) -> Finding {
         0 => no("no agent was still at work when its launch was acknowledged"),
         n => yes(format!("{n} agents were still at work when their launch was acknowledged")),
     };
-    unless_stood_in(evidence, Surface::Background, finding)
+    unless_stood_in(evidence, Expectation::Background, finding)
 }
 
 fn polling_or_wake_up(evidence: &Evidence) -> Finding {
-    let Expects { polling, wakeup, .. } = expects(evidence);
+    let Expectations { polling, wakeup, .. } = expects(evidence);
     if !polling && !wakeup {
         return unexpected(evidence, "the scenario has neither");
     }
@@ -306,7 +306,7 @@ fn polling_or_wake_up(evidence: &Evidence) -> Finding {
         (_, 0) if wakeup && !polling => no(seen),
         _ => yes(seen),
     };
-    unless_stood_in(evidence, if wakeup { Surface::Wakeup } else { Surface::Polling }, finding)
+    unless_stood_in(evidence, if wakeup { Expectation::Wakeup } else { Expectation::Polling }, finding)
 }
 
 fn cancel(evidence: &Evidence) -> Finding {
@@ -318,7 +318,7 @@ fn cancel(evidence: &Evidence) -> Finding {
         0 => no("no call cancels an agent that was started"),
         n => yes(format!("{n} calls cancel an agent")),
     };
-    unless_stood_in(evidence, Surface::Cancel, finding)
+    unless_stood_in(evidence, Expectation::Cancel, finding)
 }
 
 /// A call of the main agent that names a job nobody started, and came back.
@@ -347,7 +347,7 @@ fn unknown_job(evidence: &Evidence) -> Finding {
             }
         }
     }
-    unless_stood_in(evidence, Surface::UnknownJob, no("no call asks for a job that does not exist"))
+    unless_stood_in(evidence, Expectation::UnknownJob, no("no call asks for a job that does not exist"))
 }
 
 fn denied_write(evidence: &Evidence) -> Finding {
@@ -370,7 +370,7 @@ fn denied_write(evidence: &Evidence) -> Finding {
             (true, _) => yes(format!("`{}` of {} was answered, and nothing was written", call.name, lane.id)),
         };
     }
-    unless_stood_in(evidence, Surface::DeniedWrite, no("no sub-agent tried to write"))
+    unless_stood_in(evidence, Expectation::DeniedWrite, no("no sub-agent tried to write"))
 }
 
 fn is_changed(evidence: &Evidence) -> Option<bool> {
@@ -409,8 +409,8 @@ fn nothing_went_round(evidence: &Evidence) -> Finding {
         .collect();
     match seen.len() {
         0 => yes(match network.seal {
-            recording::NetworkSeal::Namespace => "there was no other way out",
-            recording::NetworkSeal::Environment => {
+            recording::NetworkIsolation::Namespace => "there was no other way out",
+            recording::NetworkIsolation::Environment => {
                 "nothing asked the refusing proxy; other ways out were open"
             }
         }),
@@ -422,7 +422,7 @@ fn no_late_text(evidence: &Evidence) -> Finding {
     let lanes = &evidence.ordered.lanes.lanes;
     let turns = lanes.iter().flat_map(|lane| lane.turns.iter().map(move |turn| (lane, turn)));
     let late: Vec<String> = turns
-        .filter(|(_, turn)| turn.marks.contains(&Mark::LateText))
+        .filter(|(_, turn)| turn.marks.contains(&TurnMark::LateText))
         .map(|(lane, turn)| format!("turn {} of {}", turn.turn, lane.id))
         .collect();
     match late.len() {

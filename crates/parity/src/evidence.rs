@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use recording::lanes::Job;
-use recording::scenario::{Expects, StandIn};
-use recording::source::{Ordered, Source};
-use recording::{Manifest, OpenError, State};
+use recording::lanes::LaneJob;
+use recording::scenario::{Expectations, Fallback};
+use recording::source::{OrderedExchanges, Source};
+use recording::{Manifest, OpenError, SealState};
 use serde::Deserialize;
 use thiserror::Error;
 use wire::dialect::Dialect;
@@ -26,9 +26,9 @@ pub struct Evidence {
     /// The scenario as it was run, where one was.
     pub scenario: Option<RecordedScenario>,
     /// The lanes.
-    pub ordered: Ordered,
+    pub ordered: OrderedExchanges,
     /// The spawned agents.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<LaneJob>,
     /// What the first request of `main` says.
     pub opening: FirstRequest,
 }
@@ -55,10 +55,10 @@ pub struct RecordedScenario {
     pub read_only: bool,
     /// What shall be seen.
     #[serde(default)]
-    pub expects: Expects,
+    pub expects: Expectations,
     /// What stands in for a surface that the harness does not have.
     #[serde(default)]
-    pub stand_in: Vec<StandIn>,
+    pub stand_in: Vec<Fallback>,
 }
 
 /// A recording that cannot be judged.
@@ -95,8 +95,8 @@ impl Evidence {
             files: files(dir)?,
             manifest: recording.and_then(|recording| recording.manifest().cloned()),
             unsealed: match recording.map(|recording| recording.state()) {
-                Some(State::Sealed) => None,
-                Some(State::Unsealed { because }) => Some(because.clone()),
+                Some(SealState::Sealed) => None,
+                Some(SealState::Unsealed { because }) => Some(because.clone()),
                 None => Some("it is a bare folder of dumps".to_owned()),
             },
             damage: recording.map(|recording| recording.damage()).transpose()?.unwrap_or_default(),
@@ -108,9 +108,10 @@ impl Evidence {
     }
 }
 
-fn opening(source: &Source, ordered: &Ordered) -> FirstRequest {
+fn opening(source: &Source, ordered: &OrderedExchanges) -> FirstRequest {
     let first = ordered.lanes.main().and_then(|lane| lane.turns.first()?.attempts.last());
-    let found = (0..source.len()).filter_map(|n| source.asked(n).ok()).find(|asked| Some(&asked.id) == first);
+    let found =
+        (0..source.len()).filter_map(|n| source.request(n).ok()).find(|asked| Some(&asked.id) == first);
     let Some(asked) = found else { return FirstRequest::default() };
     let body = asked.body.bytes.as_deref().unwrap_or_default();
     let prompt = Dialect::detect(&asked.url, body).and_then(|dialect| dialect.decode_request(body).ok());

@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use recording::{Recording, State, iso, sha256};
+use recording::{Recording, SealState, iso, sha256};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -409,9 +409,9 @@ pub fn is_folder_name(name: &str) -> bool {
 fn started(run: &Path) -> Result<String, String> {
     let recording = Recording::open(run).map_err(|error| error.to_string())?;
     match (recording.state(), recording.manifest()) {
-        (State::Unsealed { because }, _) => Err(format!("it is not sealed: {because}")),
-        (State::Sealed, Some(manifest)) => Ok(manifest.started_at.clone()),
-        (State::Sealed, None) => Err("it has no manifest".to_owned()),
+        (SealState::Unsealed { because }, _) => Err(format!("it is not sealed: {because}")),
+        (SealState::Sealed, Some(manifest)) => Ok(manifest.started_at.clone()),
+        (SealState::Sealed, None) => Err("it has no manifest".to_owned()),
     }
 }
 

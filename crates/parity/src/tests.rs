@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use recording::lanes::{Heard, Identity, LaneTracker};
-use recording::scenario::{Expects, StandIn, Surface};
-use recording::source::{Ordered, Summary};
-use recording::{Changes, Command, Manifest, Network, NetworkSeal, Round, SeenBy};
+use recording::lanes::{Identity, LaneResponse, LaneTracker};
+use recording::scenario::{Expectation, Expectations, Fallback};
+use recording::source::{ExchangeSummary, OrderedExchanges};
+use recording::{
+    BypassEvidence, Command, Manifest, Network, NetworkIsolation, ProxyBypass, WorkspaceChanges,
+};
 use serde_json::{Value, json};
 use session::RequestId;
 use wire::dialect::Dialect;
@@ -82,7 +84,7 @@ fn story() -> Vec<Step<'static>> {
     ]
 }
 
-fn ordered(story: Vec<Step<'_>>) -> Ordered {
+fn ordered(story: Vec<Step<'_>>) -> OrderedExchanges {
     let mut tracker = LaneTracker::new();
     let mut exchanges = Vec::new();
     for (id, tool, messages, content) in story {
@@ -90,12 +92,15 @@ fn ordered(story: Vec<Step<'_>>) -> Ordered {
         let body = json!({"model": "m", "system": tool, "tools": tools, "messages": messages}).to_string();
         let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes()).expect("a request");
         let id = RequestId::new(id);
-        tracker.asked(&id, &prompt, &Identity::default());
+        tracker.add_request(&id, &prompt, &Identity::default());
         let stop = if content[0]["type"] == "tool_use" { "tool_use" } else { "end_turn" };
         let reply = json!({"id": id, "type": "message", "role": "assistant", "model": "m", "content": content,
             "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 1}});
-        tracker.answered(&id, &Heard::of(Dialect::AnthropicMessages, 200, reply.to_string().as_bytes()));
-        exchanges.push(Summary {
+        tracker.add_response(
+            &id,
+            &LaneResponse::decode(Dialect::AnthropicMessages, 200, reply.to_string().as_bytes()),
+        );
+        exchanges.push(ExchangeSummary {
             id,
             method: "POST".into(),
             url: "http://x/v1/messages".into(),
@@ -108,7 +113,7 @@ fn ordered(story: Vec<Step<'_>>) -> Ordered {
             error: None,
         });
     }
-    Ordered { lanes: tracker.finish(), exchanges, problems: Vec::new() }
+    OrderedExchanges { lanes: tracker.finish(), exchanges, problems: Vec::new() }
 }
 
 /// Evidence of a scenario that asks for everything, and shows it.
@@ -132,13 +137,13 @@ fn evidence() -> Evidence {
         files.insert(format!("provider_dumps/r{n}_response.json"));
     }
     let command = Command { exit_code: Some(0), ..Command::default() };
-    let network = Network { seal: NetworkSeal::Namespace, because: None, proxy_port: 1 };
+    let network = Network { seal: NetworkIsolation::Namespace, because: None, proxy_port: 1 };
     Evidence {
         files,
         manifest: Some(Manifest {
             command: Some(command),
             network: Some(network),
-            workspace: Some(Changes::default()),
+            workspace: Some(WorkspaceChanges::default()),
             ..Manifest::default()
         }),
         unsealed: None,
@@ -147,7 +152,7 @@ fn evidence() -> Evidence {
             name: "everything".into(),
             prompt: "Do it  well.".into(),
             read_only: true,
-            expects: Expects {
+            expects: Expectations {
                 spawns_in_one_turn: Some(2),
                 background: true,
                 polling: true,
@@ -189,11 +194,11 @@ type Breakage = fn(&mut Evidence);
 #[test]
 fn each_thing_that_is_wrong_fails_its_own_criterion() {
     let round = |evidence: &mut Evidence| {
-        let round = Round {
+        let round = ProxyBypass {
             host: "elsewhere".into(),
             port: Some(443),
             at: String::new(),
-            seen_by: SeenBy::Proxy,
+            seen_by: BypassEvidence::Proxy,
             count: 1,
         };
         evidence.manifest.as_mut().expect("a manifest").round_the_proxy.push(round);
@@ -250,9 +255,9 @@ fn what_was_not_seen_is_no_unless_something_stands_in() {
     ];
     assert_eq!(failed(&evidence), unseen);
     let scenario = evidence.scenario.as_mut().expect("a scenario");
-    use Surface::{Background, Cancel, DeniedWrite, Polling, UnknownJob};
+    use Expectation::{Background, Cancel, DeniedWrite, Polling, UnknownJob};
     let surfaces = vec![Background, Polling, Cancel, UnknownJob, DeniedWrite];
-    scenario.stand_in.push(StandIn {
+    scenario.stand_in.push(Fallback {
         harness: "any".into(),
         surfaces,
         versions: None,

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
 
-use cache::{Asked, Prompt, Simulator, Tokens};
+use cache::{CachePrompt, SimulatedRequest, Simulator, TokenModel};
 use session::Usage;
 use tokio::time::Instant;
 use wire::dialect::Dialect;
@@ -21,7 +21,7 @@ pub(crate) struct CacheSim {
 #[derive(Clone, Debug)]
 pub struct CachedRequest {
     /// The prompt of the request.
-    pub prompt: Prompt,
+    pub prompt: CachePrompt,
     /// The time of the request.
     pub asked_at: SystemTime,
     /// The time at which the response began.
@@ -45,7 +45,7 @@ impl CacheSim {
             u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
         };
         let mut simulator = Simulator::new();
-        let mut begins: Vec<(SystemTime, Asked)> = Vec::new();
+        let mut begins: Vec<(SystemTime, SimulatedRequest)> = Vec::new();
         for known in known {
             begins.retain(|(begun, asked)| {
                 let is_later = *begun > known.asked_at;
@@ -54,7 +54,7 @@ impl CacheSim {
                 }
                 is_later
             });
-            let scale = Tokens::default().scale(&known.prompt, None);
+            let scale = TokenModel::default().scale(&known.prompt, None);
             let asked = simulator.ask(since(known.asked_at), &known.prompt, &scale);
             // A server that reported another length did not simulate the cache.
             if asked.usage.input_total() == known.usage.input_total() {
@@ -66,14 +66,14 @@ impl CacheSim {
     }
 
     /// Adds a request. Returns `None` if it is invalid.
-    pub(crate) fn ask(&self, dialect: Dialect, body: &[u8]) -> Option<Asked> {
-        let prompt = cache::Prompt::decode(dialect, body)?;
-        let scale = Tokens::default().scale(&prompt, None);
+    pub(crate) fn ask(&self, dialect: Dialect, body: &[u8]) -> Option<SimulatedRequest> {
+        let prompt = cache::CachePrompt::decode(dialect, body)?;
+        let scale = TokenModel::default().scale(&prompt, None);
         Some(self.lock().ask(self.now(), &prompt, &scale))
     }
 
     /// Notes that the response begins: now other requests can read what this one wrote.
-    pub(crate) fn begin(&self, asked: &Asked) {
+    pub(crate) fn begin(&self, asked: &SimulatedRequest) {
         self.lock().begin(asked);
     }
 
@@ -88,7 +88,7 @@ impl CacheSim {
 }
 
 /// Returns the simulated input tokens with the scripted output tokens.
-pub(crate) fn usage(asked: &Asked, said: &Usage) -> Usage {
+pub(crate) fn usage(asked: &SimulatedRequest, said: &Usage) -> Usage {
     Usage { output: said.output, reasoning: said.reasoning, ..asked.usage }
 }
 
@@ -121,7 +121,8 @@ mod tests {
         let began = SystemTime::UNIX_EPOCH;
         let after = |seconds: u64| began + Duration::from_secs(seconds);
         let known = |turns: usize, usage: Usage| CachedRequest {
-            prompt: Prompt::decode(Dialect::AnthropicMessages, body(turns).as_bytes()).expect("a prompt"),
+            prompt: CachePrompt::decode(Dialect::AnthropicMessages, body(turns).as_bytes())
+                .expect("a prompt"),
             asked_at: after(turns as u64),
             answered_at: after(turns as u64),
             usage,

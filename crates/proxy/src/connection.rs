@@ -76,7 +76,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
                 Ok(None) => {}
                 Err(error) => {
                     let message = format!("the request is {error}");
-                    self.state.recorder.lose("a request that could not be forwarded", &message);
+                    self.state.recorder.record_loss("a request that could not be forwarded", &message);
                     let _ = self.harness.write_all(&refusal::response(400, "Bad Request", &message)).await;
                     return None;
                 }
@@ -99,13 +99,13 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let state = self.state.clone();
         let target = request.target();
         if !target.starts_with('/') {
-            let tap = state.recorder.arrived(&request.method, &target, request.head.end_to_end());
+            let tap = state.recorder.begin_exchange(&request.method, &target, request.head.end_to_end());
             self.refuse(&request, tap, 400, "Bad Request", &not_a_forward_proxy(&request.method, &target))
                 .await;
             return NextAction::Close;
         }
         let Some(route) = state.upstreams.route(&target) else {
-            let tap = state.recorder.arrived(&request.method, &target, request.head.end_to_end());
+            let tap = state.recorder.begin_exchange(&request.method, &target, request.head.end_to_end());
             let known: Vec<_> =
                 state.upstreams.iter().map(|upstream| format!("`{}`", upstream.prefix)).collect();
             let message = format!("no upstream for `{target}`; the prefixes are {}", known.join(", "));
@@ -115,7 +115,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let authority = route.upstream.authority();
         let scheme_and_host = route.upstream.origin();
         let url = format!("{scheme_and_host}{}", route.target);
-        let tap = state.recorder.arrived(&request.method, &url, request.head.end_to_end());
+        let tap = state.recorder.begin_exchange(&request.method, &url, request.head.end_to_end());
         let (upstream, from_upstream) = match self.upstreams.entry(route.index) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(none) => match tokio::select! {
@@ -125,9 +125,9 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
                 Some(Ok(io)) => none.insert((io, Buffer::new())),
                 None => {
                     let whole = self.read_body(&request, &tap).await;
-                    tap.request_ended(whole, Vec::new());
+                    tap.end_request(whole, Vec::new());
                     let error = "the harness left before the provider was connected".to_owned();
-                    tap.ended(Ending::CutByHarness, Some(error), Vec::new());
+                    tap.end(Ending::CutByHarness, Some(error), Vec::new());
                     return NextAction::Close;
                 }
                 Some(Err(error)) => {
@@ -158,7 +158,9 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         match outcome {
             ExchangeOutcome::Reusable => NextAction::ServeRequest,
             ExchangeOutcome::Upgraded => {
-                state.recorder.lose("what followed an upgrade to another protocol", "only HTTP is recorded");
+                state
+                    .recorder
+                    .record_loss("what followed an upgrade to another protocol", "only HTTP is recorded");
                 NextAction::Tunnel(route.index)
             }
             ExchangeOutcome::Reset => NextAction::Reset,
@@ -176,9 +178,9 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         message: &str,
     ) {
         let whole = tokio::time::timeout(REFUSED_BODY, self.read_body(request, &tap)).await.unwrap_or(false);
-        tap.request_ended(whole, Vec::new());
-        tap.ended(Ending::NoResponse, Some(message.to_owned()), Vec::new());
-        tap.is_kept().await;
+        tap.end_request(whole, Vec::new());
+        tap.end(Ending::NoResponse, Some(message.to_owned()), Vec::new());
+        tap.wait_until_stored().await;
         let _ = self.harness.write_all(&refusal::response(status, reason, message)).await;
     }
 
@@ -197,7 +199,7 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
                 return false;
             };
             self.from_harness.advance(taken);
-            tap.recorder().room().await;
+            tap.recorder().wait_for_room().await;
         }
         true
     }

@@ -138,16 +138,16 @@ where
         };
         let has_head = response_way.has_head;
         if !request_body.is_done() {
-            tap.request_ended(false, Vec::new());
+            tap.end_request(false, Vec::new());
         }
         if let Some(trailers) = response_way.unrecorded_trailers.take() {
-            tap.ended(Ending::Complete, None, trailers);
+            tap.end(Ending::Complete, None, trailers);
         }
         let closes = request.head.closes() || !request_body.is_done();
         let is_complete = matches!(end, ResponseEnd::Complete(_));
         let outcome = conclude(end, has_head, closes, &tap);
         if !is_complete {
-            tap.is_kept().await; // before the harness notices the end
+            tap.wait_until_stored().await; // before the harness notices the end
         }
         outcome
     }
@@ -164,20 +164,20 @@ fn conclude(end: ResponseEnd, has_head: bool, closes: bool, tap: &ExchangeTap) -
             }
         }
         ResponseEnd::Upgraded => {
-            tap.ended(Ending::Complete, Some("upgraded to another protocol".into()), Vec::new());
+            tap.end(Ending::Complete, Some("upgraded to another protocol".into()), Vec::new());
             ExchangeOutcome::Upgraded
         }
         ResponseEnd::CutByUpstream { error, is_reset } => {
-            tap.ended(Ending::CutByUpstream, Some(error), Vec::new());
+            tap.end(Ending::CutByUpstream, Some(error), Vec::new());
             if is_reset { ExchangeOutcome::Reset } else { ExchangeOutcome::Close }
         }
         ResponseEnd::None(no_response) => {
-            tap.ended(Ending::NoResponse, Some(no_response.error.clone()), Vec::new());
+            tap.end(Ending::NoResponse, Some(no_response.error.clone()), Vec::new());
             ExchangeOutcome::NoResponse(no_response)
         }
         ResponseEnd::CutByHarness => {
             let error = (!has_head).then(|| "the harness left before the response".to_owned());
-            tap.ended(Ending::CutByHarness, error, Vec::new());
+            tap.end(Ending::CutByHarness, error, Vec::new());
             ExchangeOutcome::Close
         }
     }
@@ -200,7 +200,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RequestWay<'_, R, W> {
         // A provider that stops reading may still respond: the other way reports how it ended.
         let mut is_open = self.to.write_all(head).await.is_ok();
         if body.is_done() {
-            self.tap.request_ended(true, Vec::new());
+            self.tap.end_request(true, Vec::new());
         }
         while !body.is_done() {
             if self.buffer.is_empty() && !matches!(fill(self.from, self.buffer).await, Ok(1..)) {
@@ -210,12 +210,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RequestWay<'_, R, W> {
             let Ok(taken) = self.tap.request_data(|keep| body.push(self.buffer, keep)) else { return };
             let bytes = self.buffer.split_to(taken);
             if body.is_done() {
-                self.tap.request_ended(true, body.take_trailers());
+                self.tap.end_request(true, body.take_trailers());
             }
             is_open = is_open && self.to.write_all(&bytes).await.is_ok();
             // No wait follows the last part, so that a quick response finds the request passed on.
             if !body.is_done() {
-                self.tap.recorder().room().await;
+                self.tap.recorder().wait_for_room().await;
             }
         }
         if is_open {
@@ -262,7 +262,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ResponseWay<'_, R, W> {
             Err(end) => return end,
         };
         self.has_head = true;
-        self.tap.answered(head.status, head.head.end_to_end());
+        self.tap.begin_response(head.status, head.head.end_to_end());
         if head.status == 101 {
             let is_sent = self.send(head.head.bytes().len()).await;
             return if is_sent { ResponseEnd::Upgraded } else { ResponseEnd::CutByHarness };
@@ -324,7 +324,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ResponseWay<'_, R, W> {
             if decoder.is_done() {
                 return ResponseEnd::Complete(head);
             }
-            self.tap.recorder().room().await;
+            self.tap.recorder().wait_for_room().await;
             match fill(self.from, self.buffer).await {
                 Ok(0) if decoder.may_end_at_close() => {
                     self.complete(Vec::new(), 0).await;
@@ -346,15 +346,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ResponseWay<'_, R, W> {
             self.unrecorded_trailers = Some(trailers);
             return self.send(left).await;
         }
-        self.tap.ended(Ending::Complete, None, trailers);
-        let is_kept = tokio::time::timeout(DISK, self.tap.is_kept()).await.is_ok();
+        self.tap.end(Ending::Complete, None, trailers);
+        let is_kept = tokio::time::timeout(DISK, self.tap.wait_until_stored()).await.is_ok();
         if is_kept {
             return self.send(left).await;
         }
         // Only the last byte, or the end of the connection, waits for a slow disk.
         let last = left.min(1);
         let is_sent = self.send(left - last).await;
-        self.tap.is_kept().await;
+        self.tap.wait_until_stored().await;
         is_sent && self.send(last).await
     }
 

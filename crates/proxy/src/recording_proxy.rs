@@ -88,7 +88,7 @@ impl RecordingProxy {
         let state = &self.state;
         self.phase.send_replace(Phase::Draining);
         state.wait_until_idle(patience).await;
-        state.recorder.cut();
+        state.recorder.begin_shutdown();
         self.phase.send_replace(Phase::Cutting);
         let _ = self.serving.await; // it does not panic and is never aborted
         state.wait_until_idle(tokio::time::sleep(CUT_TIMEOUT)).await;

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
 use common::*;
-use recording::{Disk, Folder, Loss};
+use recording::{Disk, FolderDisk, Loss};
 use wire::{Body, Ending};
 
 /// A disk that can be blocked and can be full.
 struct Faulty {
-    folder: Folder,
+    folder: FolderDisk,
     gate: Arc<Gate>,
     room: Arc<Mutex<u64>>,
 }
@@ -109,7 +109,7 @@ fn resident_bytes() -> u64 {
 fn station(provider: std::net::SocketAddr, gate: &Arc<Gate>, room: &Arc<Mutex<u64>>) -> Station {
     let (gate, room) = (gate.clone(), room.clone());
     Station::with_disk(&[&format!("http://{provider}")], move |dir: &Path| {
-        Box::new(Faulty { folder: Folder::new(dir), gate, room })
+        Box::new(Faulty { folder: FolderDisk::new(dir), gate, room })
     })
 }
 

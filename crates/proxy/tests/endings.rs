@@ -369,7 +369,7 @@ fn an_unsealed_recording_opens_and_says_so() {
     let stopped = station.stop();
     let recording = Recording::open(&stopped.dir()).unwrap();
     let because = "the recorder has not ended it".to_owned();
-    assert_eq!(recording.state(), &recording::State::Unsealed { because });
+    assert_eq!(recording.state(), &recording::SealState::Unsealed { because });
     assert_eq!(recording.exchanges().next().unwrap().unwrap().ending, Ending::Complete);
 }
 

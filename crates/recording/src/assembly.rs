@@ -1,7 +1,7 @@
-//! Puts exchanges together from what arrives, redacts them, and hands them to the disk's queue.
+//! Assembles exchanges from wire events, redacts them, and hands them to the disk queue.
 //!
-//! Runs on a thread of its own. It works as fast as the processor allows and never waits for the
-//! disk; a body's bytes leave it redacted, or not at all.
+//! It runs on a thread of its own, as fast as the processor allows, and never waits for the disk. Bytes of a
+//! body leave it redacted or not at all.
 
 use std::collections::HashMap;
 
@@ -12,67 +12,71 @@ use crate::body::{ArrivingBody, FinishedBody};
 use crate::dump::Surroundings;
 use crate::folder;
 use crate::hints::Hints;
-use crate::log::{self, Answered, Arrived, Asked, Ended, Opened, Record};
+use crate::log::{
+    self, ExchangeEndRecord, LogRecord, LogStartRecord, RequestBodyRecord, RequestHeadRecord,
+    ResponseHeadRecord,
+};
 use crate::manifest::Counts;
 use crate::queue::{Op, Owner, Queue};
-use crate::recorder::Output;
+use crate::recorder::OutputStream;
 use crate::time::iso;
 
-/// A raw header: its name as it was sent, and its bytes.
+/// Raw header: its name as sent, and its bytes.
 pub(crate) type RawHeader = (String, Vec<u8>);
 
-/// When something happened, and its place in the one order.
+/// Time of an event and its number in the sequence of all events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) seq: u64,
     pub(crate) us: u64,
 }
 
-/// One thing that happened on the wire; `n` is the exchange's number.
+/// Event on the wire. `n` is the exchange's number.
 #[derive(Debug)]
-pub(crate) enum Event {
-    Arrived { n: u64, at: Moment, method: String, url: String, headers: Vec<RawHeader> },
+pub(crate) enum WireEvent {
+    RequestHead { n: u64, at: Moment, method: String, url: String, headers: Vec<RawHeader> },
     RequestData { n: u64, part: Part },
-    Asked { n: u64, at: Moment, rest: Part, whole: bool, trailers: Vec<RawHeader> },
-    Answered { n: u64, at: Moment, status: u16, headers: Vec<RawHeader> },
+    RequestEnd { n: u64, at: Moment, rest: Part, whole: bool, trailers: Vec<RawHeader> },
+    ResponseHead { n: u64, at: Moment, status: u16, headers: Vec<RawHeader> },
     ResponseData { n: u64, part: Part },
-    Ended { n: u64, at: Moment, rest: Part, ending: Ending, error: Option<String>, trailers: Vec<RawHeader> },
-    Printed { output: Output, bytes: Vec<u8> },
+    End { n: u64, at: Moment, rest: Part, ending: Ending, error: Option<String>, trailers: Vec<RawHeader> },
+    Output { output: OutputStream, bytes: Vec<u8> },
 }
 
-/// More of a body.
+/// Next part of a body.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) bytes: Vec<u8>,
-    /// When and where in the body each read of a response began.
+    /// Time and body offset of each read of a response.
     pub(crate) reads: Vec<SocketRead>,
 }
 
-impl Event {
-    /// How many bytes of a body it carries.
+impl WireEvent {
+    /// Returns the number of body bytes that the event carries.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::RequestData { part, .. } | Self::ResponseData { part, .. } => part.bytes.len(),
-            Self::Asked { rest, .. } | Self::Ended { rest, .. } => rest.bytes.len(),
-            Self::Printed { bytes, .. } => bytes.len(),
-            Self::Arrived { .. } | Self::Answered { .. } => 0,
+            Self::RequestEnd { rest, .. } | Self::End { rest, .. } => rest.bytes.len(),
+            Self::Output { bytes, .. } => bytes.len(),
+            Self::RequestHead { .. } | Self::ResponseHead { .. } => 0,
         }
     }
 
-    /// Whether there is work to do now: an end, for which somebody waits, or the request of an exchange that is `alone`,
-    /// so that nothing else ends soon. The rest can wait for that, or for a moment.
+    /// Returns whether the event must be handled now. That is the end of an exchange, for which the proxy
+    /// waits, or the end of a request while its exchange is the only open one (`alone`). All other events can
+    /// wait for those, or for a moment.
     pub(crate) fn is_urgent(&self, alone: bool) -> bool {
-        matches!(self, Self::Ended { .. }) || (alone && matches!(self, Self::Asked { .. }))
+        matches!(self, Self::End { .. }) || (alone && matches!(self, Self::RequestEnd { .. }))
     }
 }
 
-/// An exchange that has not ended.
+/// Exchange that has not ended.
 #[derive(Debug)]
 struct Open {
-    arrived: Arrived,
+    request_head: RequestHeadRecord,
     request: Option<ArrivingBody>,
     hints: Hints,
-    answered: Option<Answered>,
+    response_head: Option<ResponseHeadRecord>,
     response: ArrivingBody,
     reads: Vec<SocketRead>,
 }
@@ -82,27 +86,27 @@ pub(crate) struct Assembly {
     queue: Queue,
     surroundings: Surroundings,
     open: HashMap<u64, Open>,
-    printed: HashMap<Output, RedactionWindow>,
+    printed: HashMap<OutputStream, RedactionWindow>,
     counts: Counts,
     unsearched: Vec<String>,
-    /// What the redactor knew when the first record with foreign text was written.
+    /// Generation of the redactor when the first record with foreign text was written.
     knew_at_first: Option<u64>,
 }
 
-/// What is left when everything has been handed to the disk.
+/// Result of the assembly after everything was handed to the disk.
 pub(crate) struct Assembled {
     pub(crate) redactor: Redactor,
     pub(crate) counts: Counts,
-    /// Bodies that could not be unpacked to be searched.
+    /// Bodies that could not be decompressed for the search for secrets.
     pub(crate) unsearched: Vec<String>,
-    /// Something was learned after something had been written.
+    /// Whether the redactor learned a secret after something had been written.
     pub(crate) learned_late: bool,
 }
 
 impl Assembly {
     pub(crate) fn new(redactor: Redactor, queue: Queue, surroundings: Surroundings) -> Self {
         let started_at = iso(surroundings.started_at);
-        let opened = Record::Opened(Opened { format: log::LOG_FORMAT, started_at });
+        let opened = LogRecord::LogStart(LogStartRecord { format: log::LOG_FORMAT, started_at });
         let owner = Owner { n: None, what: "log" };
         queue.push([Op::Log { owner, record: log::encode(opened), needs: None, ends: false }]);
         Self {
@@ -117,21 +121,25 @@ impl Assembly {
         }
     }
 
-    pub(crate) fn take(&mut self, event: Event) {
+    pub(crate) fn take(&mut self, event: WireEvent) {
         match event {
-            Event::Arrived { n, at, method, url, headers } => self.arrived(n, at, method, &url, &headers),
-            Event::RequestData { n, part } => self.request_data(n, part),
-            Event::Asked { n, at, rest, whole, trailers } => {
+            WireEvent::RequestHead { n, at, method, url, headers } => {
+                self.begin_exchange(n, at, method, &url, &headers)
+            }
+            WireEvent::RequestData { n, part } => self.request_data(n, part),
+            WireEvent::RequestEnd { n, at, rest, whole, trailers } => {
                 self.request_data(n, rest);
-                self.asked(n, at, whole, &trailers);
+                self.end_request(n, at, whole, &trailers);
             }
-            Event::Answered { n, at, status, headers } => self.answered(n, at, status, &headers),
-            Event::ResponseData { n, part } => self.response_data(n, part),
-            Event::Ended { n, at, rest, ending, error, trailers } => {
+            WireEvent::ResponseHead { n, at, status, headers } => {
+                self.begin_response(n, at, status, &headers)
+            }
+            WireEvent::ResponseData { n, part } => self.response_data(n, part),
+            WireEvent::End { n, at, rest, ending, error, trailers } => {
                 self.response_data(n, rest);
-                self.ended(n, at, ending, error, &trailers);
+                self.end_exchange(n, at, ending, error, &trailers);
             }
-            Event::Printed { output, bytes } => {
+            WireEvent::Output { output, bytes } => {
                 let new = || RedactionWindow::new(output.file(), None);
                 let ready = self.printed.entry(output).or_insert_with(new).push(&mut self.redactor, &bytes);
                 self.print(output, ready);
@@ -139,7 +147,7 @@ impl Assembly {
         }
     }
 
-    /// Nothing more will happen.
+    /// Flushes the command's output and returns the result.
     pub(crate) fn finish(mut self) -> Assembled {
         for (output, mut window) in std::mem::take(&mut self.printed) {
             let rest = window.finish(&mut self.redactor);
@@ -149,22 +157,22 @@ impl Assembly {
         Assembled { redactor: self.redactor, counts: self.counts, unsearched: self.unsearched, learned_late }
     }
 
-    fn arrived(&mut self, n: u64, at: Moment, method: String, url: &str, headers: &[RawHeader]) {
+    fn begin_exchange(&mut self, n: u64, at: Moment, method: String, url: &str, headers: &[RawHeader]) {
         let id = session::RequestId::nth(n).to_string();
-        // The headers first: they teach the redactor what must not stand in the address.
+        // The headers come first: they teach the redactor which secrets the address may contain.
         let headers = self.redactor.redact_headers("request headers", headers);
         let url = self.redactor.redact_url("request address", url);
         let mut request = ArrivingBody::new(n, "request body");
         request.described(&headers);
         let response = ArrivingBody::new(n, "response body");
-        let arrived = Arrived { seq: at.seq, us: at.us, id, method, url, headers };
-        self.log("request head", n, Record::Arrived(arrived.clone()));
+        let request_head = RequestHeadRecord { seq: at.seq, us: at.us, id, method, url, headers };
+        self.log("request head", n, LogRecord::RequestHead(request_head.clone()));
         self.counts.exchanges += 1;
         let open = Open {
-            arrived,
+            request_head,
             request: Some(request),
             hints: Hints::default(),
-            answered: None,
+            response_head: None,
             response,
             reads: Vec::new(),
         };
@@ -182,40 +190,47 @@ impl Assembly {
         open.response.push(part.bytes, &mut self.redactor, &self.queue);
     }
 
-    fn asked(&mut self, n: u64, at: Moment, whole: bool, trailers: &[RawHeader]) {
+    fn end_request(&mut self, n: u64, at: Moment, whole: bool, trailers: &[RawHeader]) {
         let Some(open) = self.open.get_mut(&n) else { return };
         let Some(body) = open.request.take() else { return };
         let FinishedBody { stored, bytes, blob, unsearched, .. } =
             body.finish(&mut self.redactor, &self.queue);
         self.unsearched.extend(unsearched);
-        open.hints = Hints::of(&open.arrived.url, &open.arrived.headers, &bytes);
+        open.hints = Hints::of(&open.request_head.url, &open.request_head.headers, &bytes);
         let trailers = self.redactor.redact_headers("request trailers", trailers);
-        let id = open.arrived.id.clone();
-        let asked = Asked { seq: at.seq, us: at.us, id, body: stored, whole, trailers };
-        let dump = self.surroundings.request_dump(&open.arrived, &open.hints, &asked, bytes);
+        let id = open.request_head.id.clone();
+        let request_body = RequestBodyRecord { seq: at.seq, us: at.us, id, body: stored, whole, trailers };
+        let dump = self.surroundings.request_dump(&open.request_head, &open.hints, &request_body, bytes);
         let file = Dumped {
-            name: folder::request_dump(&asked.id),
+            name: folder::request_dump(&request_body.id),
             bytes: dump.into_json(),
             what: ["request body", "request dump"],
             blob,
         };
-        self.keep(file, n, Record::Asked(asked));
+        self.keep(file, n, LogRecord::RequestBody(request_body));
     }
 
-    fn answered(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
+    fn begin_response(&mut self, n: u64, at: Moment, status: u16, headers: &[RawHeader]) {
         let Some(open) = self.open.get_mut(&n) else { return };
-        let id = open.arrived.id.clone();
+        let id = open.request_head.id.clone();
         let headers = self.redactor.redact_headers("response headers", headers);
         open.response.described(&headers);
-        let answered = Answered { seq: at.seq, us: at.us, id, status, headers };
-        open.answered = Some(answered.clone());
-        self.log("response head", n, Record::Answered(answered));
+        let response_head = ResponseHeadRecord { seq: at.seq, us: at.us, id, status, headers };
+        open.response_head = Some(response_head.clone());
+        self.log("response head", n, LogRecord::ResponseHead(response_head));
     }
 
-    fn ended(&mut self, n: u64, at: Moment, ending: Ending, error: Option<String>, trailers: &[RawHeader]) {
-        self.asked(n, at, false, &[]); // where the request's body never ended by itself
+    fn end_exchange(
+        &mut self,
+        n: u64,
+        at: Moment,
+        ending: Ending,
+        error: Option<String>,
+        trailers: &[RawHeader],
+    ) {
+        self.end_request(n, at, false, &[]); // for a request whose body never ended
         let Some(open) = self.open.remove(&n) else { return };
-        let id = open.arrived.id.clone();
+        let id = open.request_head.id.clone();
         let trailers = self.redactor.redact_headers("response trailers", trailers);
         let error = error.map(|error| self.redact_line("error", &error));
         let body = open.response.finish(&mut self.redactor, &self.queue);
@@ -223,16 +238,23 @@ impl Assembly {
         let FinishedBody { stored, bytes, blob, unsearched, .. } = body;
         self.unsearched.extend(unsearched);
         self.count(ending);
-        let ended = Ended { seq: at.seq, us: at.us, id, ending, error, body: stored, trailers, reads };
-        let answered = open.answered.as_ref();
-        let dump = self.surroundings.response_dump(&open.arrived, &open.hints, answered, &ended, bytes);
+        let exchange_end =
+            ExchangeEndRecord { seq: at.seq, us: at.us, id, ending, error, body: stored, trailers, reads };
+        let response_head = open.response_head.as_ref();
+        let dump = self.surroundings.response_dump(
+            &open.request_head,
+            &open.hints,
+            response_head,
+            &exchange_end,
+            bytes,
+        );
         let file = Dumped {
-            name: folder::response_dump(&ended.id),
+            name: folder::response_dump(&exchange_end.id),
             bytes: dump.into_json(),
             what: ["response body", "response dump"],
             blob,
         };
-        self.keep(file, n, Record::Ended(ended));
+        self.keep(file, n, LogRecord::ExchangeEnd(exchange_end));
     }
 
     fn redact_line(&mut self, place: &str, line: &str) -> String {
@@ -249,19 +271,19 @@ impl Assembly {
         *count += 1;
     }
 
-    fn log(&mut self, what: &'static str, n: u64, record: Record) {
+    fn log(&mut self, what: &'static str, n: u64, record: LogRecord) {
         self.knew_at_first.get_or_insert(self.redactor.generation());
         let owner = Owner { n: Some(n), what };
         self.queue.push([Op::Log { owner, record: log::encode(record), needs: None, ends: false }]);
     }
 
-    /// Hands a dump to the disk, and behind it the record that counts on it (or on the blob).
-    fn keep(&self, file: Dumped, n: u64, record: Record) {
+    /// Queues a dump, then the record that refers to it or to the blob.
+    fn keep(&self, file: Dumped, n: u64, record: LogRecord) {
         let Dumped { name, bytes, what: [body, dump_alone], blob } = file;
         let owner = |what| Owner { n: Some(n), what };
         let what = if blob.is_none() { body } else { dump_alone };
         let needs = Some(blob.unwrap_or_else(|| name.clone()));
-        let ends = matches!(record, Record::Ended(_));
+        let ends = matches!(record, LogRecord::ExchangeEnd(_));
         let record = log::encode(record);
         self.queue.push([
             Op::File { owner: owner(what), name, bytes },
@@ -269,7 +291,7 @@ impl Assembly {
         ]);
     }
 
-    fn print(&mut self, output: Output, bytes: Vec<u8>) {
+    fn print(&mut self, output: OutputStream, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.knew_at_first.get_or_insert(self.redactor.generation());
             let owner = Owner { n: None, what: output.file() };
@@ -278,20 +300,20 @@ impl Assembly {
     }
 }
 
-/// A dump on its way to the disk.
+/// Dump on its way to the disk.
 struct Dumped {
     name: String,
     bytes: Vec<u8>,
-    /// What is lost with it: the body, or, where that is in a blob, only the dump.
+    /// Names of the possible losses: the body, or only the dump if the body is in a blob.
     what: [&'static str; 2],
     blob: Option<String>,
 }
 
-/// The reads with offsets of what is stored.
+/// Returns the reads with offsets in the stored body.
 fn stored_reads(reads: &[SocketRead], body: &FinishedBody) -> Vec<SocketRead> {
     let offsets = match &body.edits {
         Some(edits) => edits.shift(reads.iter().map(|read| read.offset as usize)),
-        // Decoded from a compressed body: the times are right, the places are unknown.
+        // The body was decoded from a compressed one: its offsets are unknown.
         None => vec![0; reads.len()],
     };
     reads.iter().zip(offsets).map(|(read, offset)| SocketRead { offset: offset as u64, ..*read }).collect()

@@ -1,4 +1,4 @@
-//! A body on its way to the disk: held until it is whole, or passed on through a window.
+//! Bodies on their way to the disk: held until they are complete, or passed through a window.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ use wire::encoding::CodingError;
 
 use crate::folder;
 use crate::hints::{header, list_header};
-use crate::log::{Place, StoredBody};
+use crate::log::{BodyLocation, StoredBody};
 use crate::queue::{Op, Owner, Queue};
 
-/// Longer bodies go to blobs as they come.
+/// Size from which a body is written to a blob while it arrives.
 pub(crate) const LONG: usize = 1 << 20;
-/// A compressed body must be whole to be searched; a longer one is not kept.
+/// Maximum size of a compressed body. It must be complete to be searched, so a longer one is not kept.
 const LONGEST_COMPRESSED: usize = 16 << 20;
 
-/// One body that is arriving.
+/// Body that is arriving.
 #[derive(Debug)]
 pub(crate) struct ArrivingBody {
     owner: Owner,
@@ -28,7 +28,7 @@ pub(crate) struct ArrivingBody {
 
 #[derive(Debug)]
 enum State {
-    /// In the pieces that came: one growing buffer would take up to twice the memory.
+    /// Body held as the pieces that arrived. One growing buffer would take up to twice the memory.
     Held {
         pieces: Vec<Vec<u8>>,
         bytes: usize,
@@ -45,17 +45,17 @@ struct LongBody {
     stored: u64,
 }
 
-/// A body that is whole, or will not come any further.
+/// Body that is complete, or that ended early.
 #[derive(Debug)]
 pub(crate) struct FinishedBody {
     pub(crate) stored: StoredBody,
-    /// The bytes, where they are not in a blob.
+    /// Stored bytes, unless they are in a blob.
     pub(crate) bytes: Vec<u8>,
-    /// The unfinished file that the blob was written to.
+    /// Temporary file that the blob was written to.
     pub(crate) blob: Option<String>,
-    /// How offsets of what came became offsets of what is stored; `None` where they do not match.
+    /// Edits that map offsets of the received body to the stored one; `None` if they do not correspond.
     pub(crate) edits: Option<wire::json::Edits>,
-    /// Why it could only be searched as it stands, where that is so.
+    /// Reason why the body was searched without being decompressed.
     pub(crate) unsearched: Option<String>,
 }
 
@@ -69,13 +69,13 @@ impl ArrivingBody {
         }
     }
 
-    /// What the headers say about it, once they are there.
+    /// Stores what the headers say about the body.
     pub(crate) fn described(&mut self, headers: &[Header]) {
         self.content_type = header(headers, "content-type").map(str::to_owned);
         self.content_encoding = declared(headers);
     }
 
-    /// Takes more bytes.
+    /// Appends bytes.
     pub(crate) fn push(&mut self, bytes: Vec<u8>, redactor: &mut Redactor, queue: &Queue) {
         match &mut self.state {
             State::Held { pieces, bytes: held } => {
@@ -114,7 +114,7 @@ impl ArrivingBody {
         long.keep(ready, self.owner, queue);
     }
 
-    /// No more bytes will come.
+    /// Redacts and stores the rest of the body.
     pub(crate) fn finish(self, redactor: &mut Redactor, queue: &Queue) -> FinishedBody {
         match self.state {
             State::Held { mut pieces, .. } => {
@@ -142,7 +142,7 @@ impl ArrivingBody {
                     return FinishedBody { stored, bytes: Vec::new(), blob, edits, unsearched };
                 }
                 let stored = StoredBody {
-                    at: Place::Dump,
+                    at: BodyLocation::Dump,
                     sha256: hex(Sha256::digest(&bytes)),
                     bytes: bytes.len() as u64,
                     decoded_from,
@@ -156,7 +156,7 @@ impl ArrivingBody {
                 let sha256 = hex(hasher.finalize());
                 let to = folder::blob(&sha256);
                 queue.push([Op::Finish { owner: self.owner, name: name.clone(), to, bytes: stored }]);
-                let stored = StoredBody { at: Place::Blob, sha256, bytes: stored, decoded_from: None };
+                let stored = StoredBody { at: BodyLocation::Blob, sha256, bytes: stored, decoded_from: None };
                 FinishedBody {
                     stored,
                     bytes: Vec::new(),
@@ -179,17 +179,17 @@ fn not_kept(owner: Owner, bytes: u64, reason: &str, queue: &Queue) -> FinishedBo
     FinishedBody { stored: StoredBody::lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
 }
 
-/// A body that was held although it is long: it was compressed. Another one may have the same bytes, so it is written
-/// beside that and takes its place when it is whole.
+/// Queues a long body that was held because it is compressed. It is written to a temporary file and renamed
+/// when complete, because another body may have the same digest.
 fn blob_of(owner: Owner, bytes: Vec<u8>, decoded_from: Option<String>, queue: &Queue) -> StoredBody {
     let sha256 = hex(Sha256::digest(&bytes));
     let (name, to, length) = (unfinished(owner), folder::blob(&sha256), bytes.len() as u64);
     queue
         .push([Op::Part { owner, name: name.clone(), bytes }, Op::Finish { owner, name, to, bytes: length }]);
-    StoredBody { at: Place::Blob, sha256, bytes: length, decoded_from }
+    StoredBody { at: BodyLocation::Blob, sha256, bytes: length, decoded_from }
 }
 
-/// The file that a blob is written to until it is whole.
+/// Returns the name of a blob until it is complete.
 fn unfinished(owner: Owner) -> String {
     let id = owner.id().unwrap_or_default();
     format!("{}/.unfinished-{id}-{}", folder::BLOBS, owner.what.replace(' ', "-"))
@@ -203,8 +203,8 @@ impl LongBody {
     }
 }
 
-/// The coding of a body, as its headers say or as it begins. Whoever looks into a stored body asks this,
-/// so that it is unpacked in the way in which it was searched when it came.
+/// Returns the content coding of a body, from its headers or its first bytes. Every reader of a stored body
+/// uses this, so that it is decompressed in the same way as when it was searched.
 pub(crate) fn coding(headers: &[Header], bytes: &[u8]) -> Option<String> {
     declared(headers).or_else(|| sniffed(bytes).map(str::to_owned))
 }
@@ -215,7 +215,7 @@ fn declared(headers: &[Header]) -> Option<String> {
     list_header(headers, "content-encoding").filter(|coding| !is_identity(coding))
 }
 
-/// The coding of a body that says nothing of one and begins like one.
+/// Detects the coding of an undeclared compressed body by its first bytes.
 fn sniffed(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x1f, 0x8b, ..] => Some("gzip"),
@@ -224,7 +224,7 @@ fn sniffed(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// SHA-256 of some bytes, in hex as everywhere in a recording.
+/// Returns the SHA-256 of some bytes in lower-case hex.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(Sha256::digest(bytes))
 }

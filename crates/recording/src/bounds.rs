@@ -1,8 +1,9 @@
-//! What may be read of a folder that anybody may have written: whole files inside it, none of them longer than
-//! such a file can be.
+//! Bounded reads from recording folders, which are not trusted: complete files inside the folder, up to a
+//! maximum size.
 //!
-//! Every read of a recording goes through here. A link that leaves the folder is refused, so is whatever is neither
-//! a file nor a folder (a pipe would be waited for without end), and a length is looked at before the bytes are.
+//! Every read of a recording uses this module. It refuses links that leave the folder, and entries that are
+//! neither file nor folder: a read from a pipe would never end. It checks a file's length before it reads the
+//! bytes.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -11,20 +12,20 @@ use std::path::{Component, Path, PathBuf};
 use crate::folder;
 use crate::open::OpenError;
 
-/// The longest manifest, scenario or other file of ours that is not a body.
+/// Maximum size of a manifest, a scenario, or another small file.
 pub(crate) const LONGEST_TEXT: u64 = 64 << 20;
-/// The longest dump: other tools put whole bodies there, and JSON may spell a byte in six.
+/// Maximum size of a dump. Other tools store entire bodies there, and JSON may need six bytes for one.
 pub(crate) const LONGEST_DUMP: u64 = 256 << 20;
-/// The longest body.
+/// Maximum size of a body.
 pub(crate) const LONGEST_BODY: u64 = 1 << 30;
-/// The longest file of any kind: all of them are read to compare digests.
+/// Maximum size of any file, because all of them are read to compare digests.
 const LONGEST_FILE: u64 = 4 << 30;
 
-/// A file's bytes; `None` where there is no such file.
+/// Reads a file; returns `None` if it does not exist.
 pub(crate) fn read(root: &Path, name: &str, longest: u64) -> Result<Option<Vec<u8>>, OpenError> {
     let Some((file, path)) = open(root, name, longest)? else { return Ok(None) };
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     match file.take(longest + 1).read_to_end(&mut bytes) {
         Err(source) => Err(OpenError::Io { path, source }),
         Ok(read) if read as u64 > longest => Err(too_long(longest, path)),
@@ -32,7 +33,7 @@ pub(crate) fn read(root: &Path, name: &str, longest: u64) -> Result<Option<Vec<u
     }
 }
 
-/// A file, open; `None` where there is no such file.
+/// Opens a file; returns `None` if it does not exist.
 pub(crate) fn open(root: &Path, name: &str, longest: u64) -> Result<Option<(File, PathBuf)>, OpenError> {
     let Some((path, length)) = file(root, name)? else { return Ok(None) };
     if length > longest {
@@ -44,7 +45,7 @@ pub(crate) fn open(root: &Path, name: &str, longest: u64) -> Result<Option<(File
     }
 }
 
-/// Where a file is and how long it is; `None` where there is no such file.
+/// Returns the path and length of a file, or `None` if it does not exist.
 pub(crate) fn file(root: &Path, name: &str) -> Result<Option<(PathBuf, u64)>, OpenError> {
     let path = root.join(name);
     if !is_below(name) {
@@ -52,7 +53,7 @@ pub(crate) fn file(root: &Path, name: &str) -> Result<Option<(PathBuf, u64)>, Op
     }
     let found = match fs::metadata(&path) {
         Ok(found) => found,
-        // A link to nowhere is there.
+        // A link to a missing file exists.
         Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&path).is_err() => {
             return Ok(None);
         }
@@ -65,7 +66,7 @@ pub(crate) fn file(root: &Path, name: &str) -> Result<Option<(PathBuf, u64)>, Op
     }
 }
 
-/// Whether a folder is there, and not elsewhere.
+/// Returns whether a folder exists, and refuses one outside the recording.
 pub(crate) fn has_folder(root: &Path, name: &str) -> Result<bool, OpenError> {
     let path = root.join(name);
     if !path.is_dir() {
@@ -74,9 +75,9 @@ pub(crate) fn has_folder(root: &Path, name: &str) -> Result<bool, OpenError> {
     stays(root, &path).map(|()| true)
 }
 
-/// Refuses a folder in which a link leads out, in which there is something that is neither file nor folder, or a file
-/// that nobody can have written.
-pub(crate) fn look_through(root: &Path, name: &str) -> Result<(), OpenError> {
+/// Refuses a folder with a link that leads out, with an entry that is neither file nor folder, or with a file
+/// that is too long.
+pub(crate) fn check_entries(root: &Path, name: &str) -> Result<(), OpenError> {
     let mut waiting = vec![root.join(name)];
     while let Some(path) = waiting.pop() {
         let failed = |source| OpenError::Io { path: path.clone(), source };
@@ -100,18 +101,18 @@ pub(crate) fn look_through(root: &Path, name: &str) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// A name of a dump that cannot lead anywhere else.
+/// Returns whether an exchange id is safe as a part of a file name.
 pub(crate) fn is_id(id: &str) -> bool {
     let harmless = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=128).contains(&id.len()) && !id.starts_with('.') && id.chars().all(harmless)
 }
 
-/// The name of a blob: the digest of its bytes.
+/// Returns whether a blob's name is a SHA-256 digest.
 pub(crate) fn is_digest(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A blob's bytes; `None` where there is none of that name.
+/// Reads a blob; returns `None` if it does not exist.
 pub(crate) fn blob(root: &Path, sha256: &str) -> Result<Option<Vec<u8>>, OpenError> {
     match is_digest(sha256) {
         true => read(root, &folder::blob(sha256), LONGEST_BODY),
@@ -119,7 +120,7 @@ pub(crate) fn blob(root: &Path, sha256: &str) -> Result<Option<Vec<u8>>, OpenErr
     }
 }
 
-/// The longest that a file may be, by its place.
+/// Returns the maximum length of a file by its path.
 fn longest(root: &Path, path: &Path) -> u64 {
     match path.strip_prefix(root) {
         Ok(name) if name.starts_with(folder::EXPORTS) => LONGEST_DUMP,
@@ -134,7 +135,7 @@ fn is_below(name: &str) -> bool {
 
 fn stays(root: &Path, path: &Path) -> Result<(), OpenError> {
     let outside = || OpenError::Outside { path: path.to_owned() };
-    // A link to nowhere leads out, as far as anybody can say.
+    // A link to a missing file counts as one that leads out.
     let real = path.canonicalize().map_err(|_| outside())?;
     let root = root.canonicalize().map_err(|source| OpenError::Io { path: root.to_owned(), source })?;
     if real.starts_with(root) { Ok(()) } else { Err(outside()) }
@@ -178,10 +179,10 @@ mod tests {
         ] {
             assert_eq!(said(name), expected, "{name}");
         }
-        assert!(look_through(&root, "").is_err());
+        assert!(check_entries(&root, "").is_err());
         fs::remove_file(root.join("out")).expect("it was there");
         fs::remove_file(root.join("dangling")).expect("it was there");
-        assert!(look_through(&root, "").is_ok());
+        assert!(check_entries(&root, "").is_ok());
         fs::write(root.join("own"), "four").expect("written");
         assert_eq!(said("own"), "/in/own is longer than such a file can be (3 bytes)");
     }

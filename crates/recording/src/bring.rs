@@ -1,4 +1,4 @@
-//! Files that others made, copied into a recording without their secrets.
+//! Copies foreign files into a recording without their secrets.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use redact::{RedactionWindow, Redactor};
 
-use crate::recorder::Finished;
+use crate::recorder::FinishedRecording;
 
-/// Up to this size a file is searched whole.
+/// Maximum size of a file that is searched in one piece.
 const WHOLE: u64 = 8 << 20;
-/// How often all files are copied anew because the last of them taught something.
+/// Maximum number of times that all files are copied again because one of them taught the redactor a secret.
 const MOST_PASSES: usize = 4;
 
-/// A file to copy into a recording.
+/// File to copy into a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
-    /// Its name in the recording, with folders.
+pub struct FileImport {
+    /// Name in the recording, with folders.
     pub name: String,
-    /// Where it is now.
+    /// Path of the original.
     pub path: PathBuf,
 }
 
-impl Finished {
-    /// Copies files into the recording in `dir`, without their secrets. What one of them teaches is removed
-    /// from all the others too, and from what was recorded before.
-    pub fn bring_in(&mut self, dir: &Path, files: &[Incoming]) -> io::Result<()> {
+impl FinishedRecording {
+    /// Copies files into the recording in `dir` without their secrets. A secret that one file reveals is also
+    /// removed from the other files and from everything recorded before.
+    pub fn import_files(&mut self, dir: &Path, files: &[FileImport]) -> io::Result<()> {
         for _ in 0..MOST_PASSES {
             let known = self.redactor.generation();
             for file in files {
@@ -39,8 +39,8 @@ impl Finished {
         Ok(())
     }
 
-    /// Writes a text of our own into the recording in `dir`, without its secrets.
-    pub fn bring_text(&mut self, dir: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+    /// Writes our own text into the recording in `dir` without its secrets.
+    pub fn write_text(&mut self, dir: &Path, name: &str, text: &[u8]) -> io::Result<()> {
         let known = self.redactor.generation();
         let text = self.redactor.redact_text(name, text).bytes.into_owned();
         self.learned_late |= self.redactor.generation() != known;
@@ -48,7 +48,7 @@ impl Finished {
     }
 }
 
-fn copy(redactor: &mut Redactor, dir: &Path, file: &Incoming) -> io::Result<()> {
+fn copy(redactor: &mut Redactor, dir: &Path, file: &FileImport) -> io::Result<()> {
     let name =
         String::from_utf8_lossy(&redactor.redact_text("file name", file.name.as_bytes()).bytes).into_owned();
     let path = dir.join(&name);
@@ -87,19 +87,19 @@ mod tests {
         let from = |name: &str, text: &str| {
             let path = place.path().join(name);
             fs::write(&path, text).expect("written");
-            Incoming { name: format!("workspace/sub/{name}"), path }
+            FileImport { name: format!("workspace/sub/{name}"), path }
         };
         let files =
             [from("a.txt", "it is qW8zr4Tn1pLx, they say\n"), from("b.env", "DB_PASSWORD=qW8zr4Tn1pLx\n")];
         let dir = place.path().join("rec");
-        let mut finished = Finished {
+        let mut finished = FinishedRecording {
             redactor: Redactor::new(FingerprintKey::from_bytes([7; 32])),
             counts: crate::Counts::default(),
             losses: Vec::new(),
             unsearched: Vec::new(),
             learned_late: false,
         };
-        finished.bring_in(&dir, &files).expect("copied");
+        finished.import_files(&dir, &files).expect("copied");
         for name in ["a.txt", "b.env"] {
             let text = fs::read_to_string(dir.join("workspace/sub").join(name)).expect("there");
             assert!(!text.contains("qW8zr4Tn1pLx"), "{name}: {text}");

@@ -1,4 +1,4 @@
-//! The only place that touches the recording's files while it is being written.
+//! File access of the recorder while a recording is being written. No other module writes files then.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -6,29 +6,29 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where a recording's bytes go. Names are relative to the recording's folder.
+/// Storage for a recording. Names are relative to the recording's folder.
 ///
-/// Tests put a disk here that blocks or is full.
+/// Tests use a disk that blocks or is full.
 pub trait Disk: Send {
-    /// Adds bytes at the end of a file, making it first. After an error the file is as before.
+    /// Appends bytes to a file, which is created if needed. After an error the file is unchanged.
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Writes a whole file; after an error it is not there.
+    /// Writes a complete file. After an error it does not exist.
     fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Gives a file that was appended to its final name.
+    /// Renames an appended file to its final name.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 
-/// A folder on a real disk.
+/// Folder on a real disk.
 #[derive(Debug)]
-pub struct Folder {
+pub struct FolderDisk {
     root: PathBuf,
     open: HashMap<String, (File, u64)>,
 }
 
-impl Folder {
-    /// The folder, which must exist.
+impl FolderDisk {
+    /// Uses an existing folder.
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), open: HashMap::new() }
     }
@@ -44,11 +44,11 @@ impl Folder {
     }
 }
 
-impl Disk for Folder {
+impl Disk for FolderDisk {
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let (file, length) = self.appended(name)?;
         if let Err(error) = file.write_all(bytes) {
-            file.set_len(*length)?; // half a record must not stand before the next one
+            file.set_len(*length)?; // a partial record would corrupt the next one
             return Err(error);
         }
         *length += bytes.len() as u64;
@@ -65,7 +65,7 @@ impl Disk for Folder {
             .open(&path)
             .and_then(|mut file| file.write_all(bytes));
         if written.is_err() {
-            let _ = fs::remove_file(&path); // the error that matters is the one we return
+            let _ = fs::remove_file(&path); // report the first error
         }
         written
     }

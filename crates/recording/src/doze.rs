@@ -1,15 +1,15 @@
-//! How a thread waits for what others hand it without being woken for every single thing.
+//! Wakes a queue's thread without a wake-up per item.
 //!
-//! To wake a thread costs both sides more than most of what it is woken for. So one that has just worked dozes before it
-//! sleeps: what can wait a moment waits for it to look again, and only the rest wakes it.
+//! Waking a thread costs both sides more than most items. So a thread that has just worked dozes before it
+//! sleeps: items that are not urgent wait until it looks again, and only urgent ones wake it.
 
 use std::sync::{Condvar, MutexGuard};
 use std::time::Duration;
 
-/// How soon a thread that dozes looks again.
+/// Interval after which a dozing thread looks at its queue again.
 const DOZE: Duration = Duration::from_millis(5);
 
-/// What the thread behind a queue does.
+/// State of the thread that empties a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rest {
     #[default]
@@ -18,11 +18,11 @@ pub(crate) enum Rest {
     Asleep,
 }
 
-/// What a thread waits at.
+/// Queue that a thread waits for.
 pub(crate) trait Awaited {
-    /// Whether there is a reason to come back.
+    /// Returns whether the thread has a reason to continue.
     fn has_work(&self) -> bool;
-    /// What the thread does.
+    /// Returns the state of the thread.
     fn rest(&mut self) -> &mut Rest;
 }
 
@@ -31,7 +31,7 @@ pub(crate) trait Awaited {
 pub(crate) struct Bell(Condvar);
 
 impl Bell {
-    /// Something was handed over.
+    /// Announces a new item.
     pub(crate) fn ring(&self, rest: &mut Rest, urgent: bool) {
         if *rest == Rest::Asleep || (*rest == Rest::Dozing && urgent) {
             *rest = Rest::Working;
@@ -39,7 +39,7 @@ impl Bell {
         }
     }
 
-    /// Comes back when there is work.
+    /// Waits until there is work.
     pub(crate) fn wait<'q, Q: Awaited>(&self, mut queue: MutexGuard<'q, Q>) -> MutexGuard<'q, Q> {
         if queue.has_work() {
             return queue;

@@ -1,4 +1,4 @@
-//! The dump files: one exchange's request and response, as other tools name them too.
+//! Dump files: the request and the response of one exchange, with field names that other tools use, too.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +9,16 @@ use thiserror::Error;
 use wire::{Ending, Header};
 
 use crate::hints::Hints;
-use crate::log::{Answered, Arrived, Asked, Ended, Place, StoredBody};
+use crate::log::{
+    BodyLocation, ExchangeEndRecord, RequestBodyRecord, RequestHeadRecord, ResponseHeadRecord, StoredBody,
+};
 use crate::reads;
 use crate::time::iso;
 
-/// The version that is written.
+/// Version of the dumps that are written.
 pub const DUMP_FORMAT: u32 = 1;
 
-/// Declares a dump: the fields that both files of an exchange have, then its own.
+/// Declares a dump: the fields of both files of an exchange, then its own.
 ///
 /// Serde cannot refuse unknown fields through a flattened struct, so the fields are written out.
 macro_rules! dump {
@@ -27,38 +29,38 @@ macro_rules! dump {
         pub struct $name {
             /// Version of the file.
             pub format: u32,
-            /// As in `r000001`.
+            /// Exchange id, such as `r000001`.
             pub request_id: String,
-            /// When this half began.
+            /// Time when the request or the response began.
             pub timestamp: String,
             /// `request` or `response`.
             pub phase: String,
-            /// Whose dialect it speaks, as in `anthropic`.
+            /// Provider by dialect, such as `anthropic`.
             #[serde(rename = "providerID")]
             pub provider_id: Option<String>,
-            /// The model that was asked for.
+            /// Requested model.
             #[serde(rename = "modelID")]
             pub model_id: Option<String>,
-            /// Where the request went.
+            /// Address of the request.
             #[serde(rename = "targetUrl")]
             pub target_url: String,
-            /// As in `POST`.
+            /// HTTP method, such as `POST`.
             pub method: String,
-            /// Where the harness worked.
+            /// Working folder of the harness.
             #[serde(rename = "workspacePath")]
             pub workspace_path: Option<String>,
-            /// The harness's session, where it says so.
+            /// Session id of the harness, if it sends one.
             #[serde(rename = "sessionId", default, skip_serializing_if = "Option::is_none")]
             pub session_id: Option<String>,
-            /// The harness's agent, where it says so.
+            /// Agent id of the harness, if it sends one.
             #[serde(rename = "agentId", default, skip_serializing_if = "Option::is_none")]
             pub agent_id: Option<String>,
-            /// The harness's message, where it says so.
+            /// Message id of the harness, if it sends one.
             #[serde(rename = "messageId", default, skip_serializing_if = "Option::is_none")]
             pub message_id: Option<String>,
-            /// The headers in order.
+            /// Headers in order.
             pub headers: Vec<Header>,
-            /// The body as it crossed the wire, as far as it came.
+            /// Received body, possibly incomplete.
             pub body: BodyDump,
             /// SHA-256 of the stored bytes.
             #[serde(rename = "bodySha256")]
@@ -67,7 +69,7 @@ macro_rules! dump {
         }
 
         impl $name {
-            /// The file's text.
+            /// Serializes the dump.
             pub(crate) fn into_json(mut self) -> Vec<u8> {
                 let text = self.body.text.as_mut().map(std::mem::take);
                 let reads = self.take_reads();
@@ -75,7 +77,7 @@ macro_rules! dump {
                 spliced(&dump, text.as_deref(), &reads)
             }
 
-            /// Reads a dump of any version that was ever written.
+            /// Reads a dump of any version.
             pub fn read(bytes: &[u8]) -> Result<Self, DumpError> {
                 read(bytes)
             }
@@ -84,23 +86,23 @@ macro_rules! dump {
 }
 
 dump! {
-    /// `<request_id>_request.json`
+    /// Contents of `<request_id>_request.json`.
     RequestDump {
-        /// The whole body came.
+        /// Whether the complete body arrived.
         pub whole: bool,
-        /// Headers behind the body.
+        /// Headers after the body.
         pub trailers: Vec<Header>,
     }
 }
 
 dump! {
-    /// `<request_id>_response.json`
+    /// Contents of `<request_id>_response.json`.
     ResponseDump {
-        /// The status code; `null` where nothing came back.
+        /// Status code; `null` without a response.
         pub status: Option<u16>,
-        /// Each read: where its bytes begin in the stored body, and when it came.
+        /// Reads: offset in the stored body, and time.
         pub chunks: Vec<wire::SocketRead>,
-        /// Headers behind the body.
+        /// Headers after the body.
         pub trailers: Vec<Header>,
         /// Microseconds from the request's arrival to the first byte of the body.
         #[serde(rename = "firstByteUs")]
@@ -108,37 +110,37 @@ dump! {
         /// Microseconds from the request's arrival to the end.
         #[serde(rename = "endUs")]
         pub end_us: u64,
-        /// How it ended.
+        /// Ending of the exchange.
         pub ending: Ending,
-        /// What went wrong, where something did.
+        /// Error message, if something failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<String>,
     }
 }
 
-/// A body in a dump.
+/// Body in a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BodyDump {
-    /// The bytes, where they are UTF-8.
+    /// Body as text, if it is UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The bytes, where they are not.
+    /// Body in base64, if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// The digest under which a longer body is kept in `blobs/`.
+    /// Digest of a longer body, which is in `blobs/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
-    /// The bytes could not be kept; the manifest says why.
+    /// Whether the bytes could not be kept. The manifest has the reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
-    /// It was compressed and held a secret: what stands here is decoded from this coding.
+    /// Coding of a compressed body that contained a secret. The bytes here are decoded.
     #[serde(rename = "decodedFrom", default, skip_serializing_if = "Option::is_none")]
     pub decoded_from: Option<String>,
 }
 
 impl BodyDump {
-    /// The bytes, where they are in the dump.
+    /// Returns the bytes if they are in the dump.
     pub fn bytes(self) -> Option<Vec<u8>> {
         let decoded = |text: String| STANDARD.decode(text).ok();
         self.text.map(String::into_bytes).or_else(|| self.base64.and_then(decoded))
@@ -146,9 +148,9 @@ impl BodyDump {
 
     fn of(stored: &StoredBody, bytes: Vec<u8>) -> Self {
         let dump = match stored.at {
-            Place::Blob => Self { blob: Some(stored.sha256.clone()), ..Self::default() },
-            Place::Lost => Self { lost: true, ..Self::default() },
-            Place::Dump => match String::from_utf8(bytes) {
+            BodyLocation::Blob => Self { blob: Some(stored.sha256.clone()), ..Self::default() },
+            BodyLocation::Lost => Self { lost: true, ..Self::default() },
+            BodyLocation::Dump => match String::from_utf8(bytes) {
                 Ok(text) => Self { text: Some(text), ..Self::default() },
                 Err(error) => Self { base64: Some(STANDARD.encode(error.as_bytes())), ..Self::default() },
             },
@@ -157,7 +159,7 @@ impl BodyDump {
     }
 }
 
-/// What the dumps of a recording say besides what is in its log.
+/// Data of the dumps that is not in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
     pub(crate) started_at: SystemTime,
@@ -169,85 +171,85 @@ impl Surroundings {
         iso(self.started_at + Duration::from_micros(us))
     }
 
-    /// The request dump of an exchange whose body is `bytes`, unless it is elsewhere.
+    /// Builds the request dump of an exchange. `bytes` is the body unless it is in a blob.
     pub(crate) fn request_dump(
         &self,
-        arrived: &Arrived,
+        request_head: &RequestHeadRecord,
         hints: &Hints,
-        asked: &Asked,
+        request_body: &RequestBodyRecord,
         bytes: Vec<u8>,
     ) -> RequestDump {
         RequestDump {
             format: DUMP_FORMAT,
-            request_id: arrived.id.clone(),
-            timestamp: self.time(arrived.us),
+            request_id: request_head.id.clone(),
+            timestamp: self.time(request_head.us),
             phase: "request".into(),
             provider_id: hints.provider.clone(),
             model_id: hints.model.clone(),
-            target_url: arrived.url.clone(),
-            method: arrived.method.clone(),
+            target_url: request_head.url.clone(),
+            method: request_head.method.clone(),
             workspace_path: self.workspace.clone(),
             session_id: hints.session.clone(),
             agent_id: hints.agent.clone(),
             message_id: hints.message.clone(),
-            headers: arrived.headers.clone(),
-            body: BodyDump::of(&asked.body, bytes),
-            body_sha256: asked.body.sha256.clone(),
-            whole: asked.whole,
-            trailers: asked.trailers.clone(),
+            headers: request_head.headers.clone(),
+            body: BodyDump::of(&request_body.body, bytes),
+            body_sha256: request_body.body.sha256.clone(),
+            whole: request_body.whole,
+            trailers: request_body.trailers.clone(),
         }
     }
 
-    /// The response dump of an exchange whose body is `bytes`, unless it is elsewhere.
+    /// Builds the response dump of an exchange. `bytes` is the body unless it is in a blob.
     pub(crate) fn response_dump(
         &self,
-        arrived: &Arrived,
+        request_head: &RequestHeadRecord,
         hints: &Hints,
-        answered: Option<&Answered>,
-        ended: &Ended,
+        response_head: Option<&ResponseHeadRecord>,
+        exchange_end: &ExchangeEndRecord,
         bytes: Vec<u8>,
     ) -> ResponseDump {
-        let since = |us: u64| us.saturating_sub(arrived.us);
+        let since = |us: u64| us.saturating_sub(request_head.us);
         ResponseDump {
             format: DUMP_FORMAT,
-            request_id: arrived.id.clone(),
-            timestamp: self.time(answered.map_or(ended.us, |answered| answered.us)),
+            request_id: request_head.id.clone(),
+            timestamp: self.time(response_head.map_or(exchange_end.us, |response_head| response_head.us)),
             phase: "response".into(),
             provider_id: hints.provider.clone(),
             model_id: hints.model.clone(),
-            target_url: arrived.url.clone(),
-            method: arrived.method.clone(),
+            target_url: request_head.url.clone(),
+            method: request_head.method.clone(),
             workspace_path: self.workspace.clone(),
             session_id: hints.session.clone(),
             agent_id: hints.agent.clone(),
             message_id: hints.message.clone(),
-            headers: answered.map_or_else(Vec::new, |answered| answered.headers.clone()),
-            body: BodyDump::of(&ended.body, bytes),
-            body_sha256: ended.body.sha256.clone(),
-            status: answered.map(|answered| answered.status),
-            chunks: ended.reads.clone(),
-            trailers: ended.trailers.clone(),
-            first_byte_us: ended.reads.first().map(|read| since(read.us)),
-            end_us: since(ended.us),
-            ending: ended.ending,
-            error: ended.error.clone(),
+            headers: response_head.map_or_else(Vec::new, |response_head| response_head.headers.clone()),
+            body: BodyDump::of(&exchange_end.body, bytes),
+            body_sha256: exchange_end.body.sha256.clone(),
+            status: response_head.map(|response_head| response_head.status),
+            chunks: exchange_end.reads.clone(),
+            trailers: exchange_end.trailers.clone(),
+            first_byte_us: exchange_end.reads.first().map(|read| since(read.us)),
+            end_us: since(exchange_end.us),
+            ending: exchange_end.ending,
+            error: exchange_end.error.clone(),
         }
     }
 }
 
-/// A dump that cannot be read.
+/// Error when reading a dump.
 #[derive(Debug, Error)]
 pub enum DumpError {
-    /// It was written by a newer version.
+    /// The dump was written by a newer version.
     #[error("the dump has format {found}, newer than {DUMP_FORMAT}")]
     Newer {
-        /// Its version.
+        /// Version of the dump.
         found: u32,
     },
-    /// It has no version.
+    /// The dump has no version.
     #[error("the dump has format 0, which was never written")]
     NoFormat,
-    /// It is not what it should be.
+    /// The dump is malformed.
     #[error("not a dump of format {DUMP_FORMAT}")]
     Malformed(#[from] serde_json::Error),
 }
@@ -264,10 +266,11 @@ impl ResponseDump {
     }
 }
 
-/// Puts the body's text between its quotes, and the reads between their brackets, in a dump that was written without
-/// them: they are most of a dump, and a serializer takes several times as long for them.
+/// Inserts the body's text and the list of reads into a dump that was serialized without them. They are most of
+/// a dump, and a serializer takes several times as long for them.
 fn spliced(dump: &[u8], text: Option<&str>, reads: &[wire::SocketRead]) -> Vec<u8> {
-    // In a string the quotes would be escaped, so these stand only where the body's text and the reads begin.
+    // Quotes inside strings are escaped, so these patterns match only at the start of the text and of the
+    // reads.
     const TEXT: &[u8] = br#""body":{"text":""#;
     const READS: &[u8] = br#","chunks":["#;
     const LONGEST_READ: usize = 64;
@@ -281,7 +284,7 @@ fn spliced(dump: &[u8], text: Option<&str>, reads: &[wire::SocketRead]) -> Vec<u
         wire::json::escape_into(&mut out, text);
     }
     if !reads.is_empty() {
-        // Nearer to the end, and a body that is no text stands before it.
+        // The list of reads is closer to the end. A body in base64 comes before it.
         let begin = dump.windows(READS.len()).rposition(|window| window == READS);
         let at = begin.expect("a dump with reads has their list") + READS.len();
         out.extend_from_slice(&dump[from..at]);
@@ -292,7 +295,7 @@ fn spliced(dump: &[u8], text: Option<&str>, reads: &[wire::SocketRead]) -> Vec<u
     out
 }
 
-/// One step up per version; there has been one so far.
+/// Reads a dump with one conversion per version. There has been one version so far.
 fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, DumpError> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -342,12 +345,12 @@ mod tests {
         }
     }
 
-    /// An answer to `asked` in so many reads, with headers that say what the splices look for.
-    fn answer(asked: &RequestDump, body: BodyDump, reads: u64) -> ResponseDump {
+    /// Builds a response to `request_body` whose headers contain the patterns that the splices look for.
+    fn answer(request_body: &RequestDump, body: BodyDump, reads: u64) -> ResponseDump {
         let tricky = |value: &str| Header::Plain { name: "x".into(), value: value.into() };
         ResponseDump {
             format: DUMP_FORMAT,
-            request_id: asked.request_id.clone(),
+            request_id: request_body.request_id.clone(),
             timestamp: String::new(),
             phase: "response".into(),
             provider_id: None,

@@ -1,37 +1,37 @@
-//! The names of the files in a recording.
+//! Names of the files in a recording.
 
-/// The manifest.
+/// Manifest.
 pub(crate) const MANIFEST: &str = "recording.json";
-/// The log.
+/// Log.
 pub(crate) const LOG: &str = "exchanges.log";
-/// The scenario as it was run.
+/// Scenario of the run.
 pub(crate) const SCENARIO: &str = "scenario.json";
-/// What the command returned.
+/// Exit code of the command.
 pub(crate) const EXIT_CODE: &str = "exit_code.txt";
-/// How a replay went, where one answered.
+/// Report of the replay that answered, if any.
 pub(crate) const REPLAY: &str = "replay.json";
-/// What the harness wrote down by itself.
+/// Folder with the harness's own transcripts.
 pub(crate) const EXPORTS: &str = "exports";
-/// The folder of the dump files.
+/// Folder of the dump files.
 pub(crate) const DUMPS: &str = "provider_dumps";
-/// The folder of bodies that are too long for a dump.
+/// Folder of bodies that are too long for a dump.
 pub(crate) const BLOBS: &str = "blobs";
-/// Room that is given back before sealing, so that a full disk can still take the manifest.
+/// Reserved space, freed before sealing so that the manifest fits on a full disk.
 pub(crate) const RESERVE: &str = ".reserve";
-/// What is derived from the rest: outside of the seal.
+/// Folder of derived files, which the seal does not cover.
 pub(crate) const NORMALIZED: &str = "normalized";
 
-/// The name of an exchange's request dump.
+/// Returns the name of an exchange's request dump.
 pub(crate) fn request_dump(id: &str) -> String {
     format!("{DUMPS}/{id}_request.json")
 }
 
-/// The name of an exchange's response dump.
+/// Returns the name of an exchange's response dump.
 pub(crate) fn response_dump(id: &str) -> String {
     format!("{DUMPS}/{id}_response.json")
 }
 
-/// The name of a finished blob.
+/// Returns the name of a finished blob.
 pub(crate) fn blob(sha256: &str) -> String {
     format!("{BLOBS}/{sha256}")
 }

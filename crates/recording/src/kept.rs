@@ -1,22 +1,22 @@
-//! How many exchanges have ended on the disk, and who waits for that.
+//! Number of exchanges whose end is on the disk, and the tasks that wait for it.
 
 use std::sync::Mutex;
 
 use tokio::sync::oneshot;
 
-/// Counts exchanges in the order in which they ended.
+/// Counts stored exchanges in the order in which they ended.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Mutex<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
     kept: u64,
-    /// Each is woken when so many are kept, and not for those before.
+    /// Tasks by the count that wakes them.
     waiting: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 impl Kept {
-    /// So many more are kept, or will not be.
+    /// Counts `more` exchanges as stored or lost.
     pub(crate) fn add(&self, more: u64) {
         if more == 0 {
             return;
@@ -27,11 +27,11 @@ impl Kept {
         let due: Vec<_> = count.waiting.extract_if(.., |(turn, _)| *turn <= kept).collect();
         drop(count);
         for (_, turn) in due {
-            let _ = turn.send(()); // who waited too long has gone on
+            let _ = turn.send(()); // the receiver is gone after a timeout
         }
     }
 
-    /// What comes when so many are kept; `None` where they are.
+    /// Returns a receiver that resolves at `kept` exchanges; `None` if the count is reached already.
     pub(crate) fn turn(&self, kept: u64) -> Option<oneshot::Receiver<()>> {
         let mut count = self.0.lock().expect("no thread panics with the count");
         (count.kept < kept).then(|| {

@@ -1,4 +1,4 @@
-//! The key of the fingerprints: it lives in the user's data folder, never in a recording.
+//! Key of the fingerprints. It is in the user's data folder, never in a recording.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 use redact::FingerprintKey;
 use thiserror::Error;
 
-/// The redaction key could not be had.
+/// Error with the redaction key.
 #[derive(Debug, Error)]
 pub enum KeyError {
-    /// The file or its folder could not be read or made.
+    /// The file or its folder cannot be read or created.
     #[error("cannot use the redaction key `{}`", path.display())]
     Io {
-        /// The key file.
+        /// Key file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// The file is not a key.
+    /// The file does not contain a key.
     #[error("the redaction key `{}` is not 64 hex digits", path.display())]
     Malformed {
-        /// The key file.
+        /// Key file.
         path: PathBuf,
     },
 }
 
-/// Reads the key from `data_dir`, making it (and the folder, for the user alone) the first time.
+/// Reads the key from `data_dir`. Creates the key and the folder on first use, readable by the user only.
 pub fn load_or_create_key(data_dir: &Path) -> Result<FingerprintKey, KeyError> {
     let path = data_dir.join("redaction.key");
     let text =
@@ -46,7 +46,7 @@ fn read_or_create(data_dir: &Path, path: &Path) -> io::Result<String> {
     let mut random = [0; 32];
     fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
     let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Two processes may come here at once: the one that links its file first decides.
+    // Two processes may do this at once: the first to link its file wins.
     let mine = data_dir.join(format!("redaction.key.{}", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&mine)?;
     file.write_all(text.as_bytes())?;

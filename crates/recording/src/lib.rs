@@ -1,8 +1,8 @@
-//! The sealed folder of one execution: exchanges written as they happen, read back as they were.
+//! Recording folders: writing exchanges as they happen, and reading them back.
 //!
-//! Start at [`Recorder`] to write one and at [`Recording`] to read one. Everything passes the
-//! redactor before it reaches the disk, and whoever hands over bytes never waits for a disk that stands
-//! still: what cannot be kept is counted and named. Nothing here opens a socket or judges what was recorded.
+//! Start at [`Recorder`] to write a recording and at [`Recording`] to read one. Everything passes the redactor
+//! before it reaches the disk. The recorder never waits for a blocked disk: what it cannot keep, it counts and
+//! names. Nothing here opens a socket or judges what was recorded.
 
 mod assembly;
 mod body;
@@ -33,18 +33,18 @@ mod tap;
 mod time;
 
 pub use body::sha256;
-pub use bring::Incoming;
-pub use disk::{Disk, Folder};
+pub use bring::FileImport;
+pub use disk::{Disk, FolderDisk};
 pub use dump::{BodyDump, DUMP_FORMAT, DumpError, RequestDump, ResponseDump};
 pub use key::{KeyError, load_or_create_key};
-pub use log::{LOG_FORMAT, LogError, Record};
+pub use log::{LOG_FORMAT, LogError, LogRecord};
 pub use loss::Loss;
 pub use manifest::{
-    Changes, Clock, Command, Counts, Harness, Host, LaneEntry, MANIFEST_FORMAT, Manifest, Network,
-    NetworkSeal, Reading, Replay, Round, SeenBy,
+    BypassEvidence, Clock, Command, Counts, HarnessInfo, LaneEntry, MANIFEST_FORMAT, Manifest, Network,
+    NetworkIsolation, ParsedManifest, PluginHost, ProxyBypass, Replay, WorkspaceChanges,
 };
-pub use open::{OpenError, Recording, State};
-pub use recorder::{CreateError, Finished, Output, Recorder, Settings};
-pub use seal::{SealError, Sealed};
+pub use open::{OpenError, Recording, SealState};
+pub use recorder::{CreateError, FinishedRecording, OutputStream, Recorder, RecordingOptions};
+pub use seal::{SealError, SealReport};
 pub use tap::ExchangeTap;
 pub use time::{iso, iso_of};

@@ -1,11 +1,11 @@
-//! The line in which what happens on the wire waits to be searched.
+//! Queue of wire events that wait to be searched for secrets.
 
 use std::sync::{Mutex, MutexGuard};
 
-use crate::assembly::Event;
+use crate::assembly::WireEvent;
 use crate::doze::{Awaited, Bell, Rest};
 
-/// From many hands to the one thread that searches.
+/// Queue from many tasks to the one searching thread.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     waiting: Mutex<Waiting>,
@@ -14,10 +14,10 @@ pub(crate) struct Line {
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    events: Vec<Event>,
-    /// How many exchanges have begun.
+    events: Vec<WireEvent>,
+    /// Number of exchanges that have begun.
     begun: u64,
-    /// How many exchanges have ended.
+    /// Number of exchanges that have ended.
     ended: u64,
     closed: bool,
     rest: Rest,
@@ -34,15 +34,15 @@ impl Awaited for Waiting {
 }
 
 impl Line {
-    /// Puts in what `make` makes, while nobody else can put in anything; how many exchanges have ended with it.
-    pub(crate) fn put(&self, make: impl FnOnce() -> Event) -> u64 {
+    /// Adds the event that `make` returns, under the lock. Returns the number of exchanges that have ended.
+    pub(crate) fn put(&self, make: impl FnOnce() -> WireEvent) -> u64 {
         let mut waiting = self.waiting();
         waiting.put(make(), &self.bell);
         waiting.ended
     }
 
-    /// Like [`Line::put`], for an exchange that begins; its number.
-    pub(crate) fn begin(&self, make: impl FnOnce(u64) -> Event) -> u64 {
+    /// Adds the first event of an exchange and returns the exchange's number.
+    pub(crate) fn begin(&self, make: impl FnOnce(u64) -> WireEvent) -> u64 {
         let mut waiting = self.waiting();
         waiting.begun += 1;
         let n = waiting.begun;
@@ -50,13 +50,13 @@ impl Line {
         n
     }
 
-    /// Waits for what comes next; `None` when nothing more will.
-    pub(crate) fn take(&self) -> Option<Vec<Event>> {
+    /// Waits for the next events; returns `None` after the queue was closed and emptied.
+    pub(crate) fn take(&self) -> Option<Vec<WireEvent>> {
         let mut waiting = self.bell.wait(self.waiting());
         Some(std::mem::take(&mut waiting.events)).filter(|events| !events.is_empty())
     }
 
-    /// From now on nothing more is taken in.
+    /// Closes the queue for new events.
     pub(crate) fn close(&self) {
         let mut waiting = self.waiting();
         waiting.closed = true;
@@ -69,12 +69,12 @@ impl Line {
 }
 
 impl Waiting {
-    /// After the end nobody listens, and nothing more is recorded.
-    fn put(&mut self, event: Event, bell: &Bell) {
+    /// Adds an event. A closed queue drops it.
+    fn put(&mut self, event: WireEvent, bell: &Bell) {
         if self.closed {
             return;
         }
-        self.ended += u64::from(matches!(event, Event::Ended { .. }));
+        self.ended += u64::from(matches!(event, WireEvent::End { .. }));
         let urgent = event.is_urgent(self.begun.saturating_sub(self.ended) <= 1);
         self.events.push(event);
         bell.ring(&mut self.rest, urgent);

@@ -1,8 +1,8 @@
-//! `exchanges.log`: one append-only file with one sequence over everything that happened.
+//! `exchanges.log`: one append-only file with one sequence of all events.
 //!
-//! A record is a line `<crc32> <json>`. The checksum covers everything behind itself, so a record that
-//! was cut off is recognised. Bodies are not in it: a record says in which dump or blob its body is,
-//! and that file was whole before the record was written.
+//! A record is a line `<crc32> <json>`. The checksum covers the JSON, so a truncated record is detected. Bodies
+//! are not in the log: a record names the dump or blob of its body, and that file was complete before the
+//! record was written.
 
 use std::io::{BufRead as _, Read as _};
 
@@ -12,190 +12,195 @@ use wire::{Ending, Header, SocketRead};
 
 use crate::reads;
 
-/// The version that is written.
+/// Version of the logs that are written.
 pub const LOG_FORMAT: u32 = 1;
 
-/// The longest record: the one at an exchange's end has a place for each read.
+/// Maximum length of a record. The last record of an exchange lists every read.
 const LONGEST: u64 = 64 << 20;
 
-/// One thing that happened.
+/// Record of one event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Record {
-    /// The log begins.
-    Opened(Opened),
-    /// A request's head arrived.
-    Arrived(Arrived),
-    /// A request's body is there, as far as it came.
-    Asked(Asked),
-    /// A response's head arrived.
-    Answered(Answered),
-    /// An exchange ended.
-    Ended(Ended),
+pub enum LogRecord {
+    /// Start of the log.
+    #[serde(rename = "opened")]
+    LogStart(LogStartRecord),
+    /// Arrival of a request's head.
+    #[serde(rename = "arrived")]
+    RequestHead(RequestHeadRecord),
+    /// End of a request's body, complete or not.
+    #[serde(rename = "asked")]
+    RequestBody(RequestBodyRecord),
+    /// Arrival of a response's head.
+    #[serde(rename = "answered")]
+    ResponseHead(ResponseHeadRecord),
+    /// End of an exchange.
+    #[serde(rename = "ended")]
+    ExchangeEnd(ExchangeEndRecord),
 }
 
-/// The log begins.
+/// Start of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Opened {
+pub struct LogStartRecord {
     /// Version of the log.
     pub format: u32,
-    /// When the clock that `us` counts from began.
+    /// Start of the clock that `us` counts from.
     pub started_at: String,
 }
 
-/// A request's head arrived.
+/// Arrival of a request's head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Arrived {
-    /// Place in the one order.
+pub struct RequestHeadRecord {
+    /// Number in the sequence of all events.
     pub seq: u64,
     /// Microseconds since the start.
     pub us: u64,
-    /// The exchange.
+    /// Exchange id.
     pub id: String,
-    /// As in `POST`.
+    /// HTTP method, such as `POST`.
     pub method: String,
-    /// Where it goes.
+    /// Address of the request.
     pub url: String,
-    /// The headers in order.
+    /// Headers in order.
     pub headers: Vec<Header>,
 }
 
-/// A request's body is there, as far as it came.
+/// End of a request's body, complete or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
-    /// Place in the one order.
+pub struct RequestBodyRecord {
+    /// Number in the sequence of all events.
     pub seq: u64,
     /// Microseconds since the start.
     pub us: u64,
-    /// The exchange.
+    /// Exchange id.
     pub id: String,
-    /// Where the body is.
+    /// Stored body.
     pub body: StoredBody,
-    /// The whole body came.
+    /// Whether the complete body arrived.
     pub whole: bool,
-    /// Headers behind the body.
+    /// Headers after the body.
     pub trailers: Vec<Header>,
 }
 
-/// A response's head arrived.
+/// Arrival of a response's head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answered {
-    /// Place in the one order.
+pub struct ResponseHeadRecord {
+    /// Number in the sequence of all events.
     pub seq: u64,
     /// Microseconds since the start.
     pub us: u64,
-    /// The exchange.
+    /// Exchange id.
     pub id: String,
-    /// The status code.
+    /// Status code.
     pub status: u16,
-    /// The headers in order.
+    /// Headers in order.
     pub headers: Vec<Header>,
 }
 
-/// An exchange ended.
+/// End of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ended {
-    /// Place in the one order.
+pub struct ExchangeEndRecord {
+    /// Number in the sequence of all events.
     pub seq: u64,
     /// Microseconds since the start.
     pub us: u64,
-    /// The exchange.
+    /// Exchange id.
     pub id: String,
-    /// How it ended.
+    /// Ending of the exchange.
     pub ending: Ending,
-    /// What went wrong, where something did.
+    /// Error message, if something failed.
     pub error: Option<String>,
-    /// Where the response's body is.
+    /// Stored body of the response.
     pub body: StoredBody,
-    /// Headers behind the body.
+    /// Headers after the body.
     pub trailers: Vec<Header>,
-    /// When its parts were read.
+    /// Times of the reads.
     pub reads: Vec<SocketRead>,
 }
 
-/// Where the bytes of a body are.
+/// Location and digest of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredBody {
-    /// The bytes are in this place.
-    pub at: Place,
-    /// SHA-256 of the stored bytes, hex; empty where they are lost.
+    /// Location of the bytes.
+    pub at: BodyLocation,
+    /// SHA-256 of the stored bytes in hex; empty if they are lost.
     pub sha256: String,
-    /// How many bytes are stored.
+    /// Number of stored bytes.
     pub bytes: u64,
-    /// It was compressed and held a secret: what is stored is decoded from this coding.
+    /// Coding of a compressed body that contained a secret. The stored bytes are decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoded_from: Option<String>,
 }
 
 impl StoredBody {
-    /// A body that is nowhere.
+    /// Returns a body that could not be kept.
     pub(crate) fn lost() -> Self {
-        Self { at: Place::Lost, sha256: String::new(), bytes: 0, decoded_from: None }
+        Self { at: BodyLocation::Lost, sha256: String::new(), bytes: 0, decoded_from: None }
     }
 }
 
-/// Where the bytes of a body are.
+/// Location of a body's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum BodyLocation {
     /// The exchange's dump.
     Dump,
-    /// `blobs/<sha256>`.
+    /// The file `blobs/<sha256>`.
     Blob,
-    /// Nowhere: the manifest says why.
+    /// Not kept. The manifest has the reason.
     Lost,
 }
 
-/// A log that cannot be read.
+/// Error when reading a log.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// It was written by a newer version.
+    /// The log was written by a newer version.
     #[error("the log has format {found}, newer than {LOG_FORMAT}")]
     Newer {
-        /// Its version.
+        /// Version of the log.
         found: u32,
     },
-    /// It has no version.
+    /// The log has no version.
     #[error("the log has format 0, which was never written")]
     NoFormat,
-    /// The line of a record whose checksum is right says something unknown.
+    /// A record with a correct checksum is not understood.
     #[error("record at byte {offset} is not one of format {LOG_FORMAT}")]
     Strange {
-        /// Where the record begins.
+        /// Offset of the record.
         offset: u64,
-        /// What the reader stumbled on.
+        /// Cause.
         #[source]
         source: serde_json::Error,
     },
-    /// An exchange has the name of another, or one that cannot be part of a file's name.
+    /// An exchange id is used twice, or cannot be a part of a file name.
     #[error("`{}` cannot be the name of an exchange", id.escape_debug())]
     BadId {
-        /// The name.
+        /// Exchange id.
         id: String,
     },
-    /// A record is longer than any that was ever written.
+    /// A record is longer than any that offshoot writes.
     #[error("the record at byte {offset} is over {LONGEST} bytes long")]
     TooLong {
-        /// Where the record begins.
+        /// Offset of the record.
         offset: u64,
     },
-    /// The file could not be read.
+    /// The file cannot be read.
     #[error("cannot read the log")]
     Io(#[from] std::io::Error),
 }
 
-/// The bytes of a record.
-pub(crate) fn encode(mut record: Record) -> Vec<u8> {
+/// Encodes a record as a line.
+pub(crate) fn encode(mut record: LogRecord) -> Vec<u8> {
     const CRC: usize = "00000000 ".len();
     let mut line = vec![b' '; CRC];
     let reads = match &mut record {
-        Record::Ended(ended) => std::mem::take(&mut ended.reads),
+        LogRecord::ExchangeEnd(ended) => std::mem::take(&mut ended.reads),
         _ => Vec::new(),
     };
     serde_json::to_writer(&mut line, &record).expect("records have only string keys");
@@ -212,22 +217,24 @@ pub(crate) fn encode(mut record: Record) -> Vec<u8> {
     line
 }
 
-/// The bytes of the same record with its body lost, and with it when its pieces came; `None` where it has none.
+/// Encodes the same record with its body and reads lost; returns `None` if it has no body.
 pub(crate) fn without_body(record: &[u8]) -> Option<Vec<u8>> {
     let mut record = parse(whole(record)?, 0).ok()?;
     match &mut record {
-        Record::Asked(Asked { body, .. }) => *body = StoredBody::lost(),
-        Record::Ended(Ended { body, reads, .. }) => (*body, *reads) = (StoredBody::lost(), Vec::new()),
-        Record::Opened(_) | Record::Arrived(_) | Record::Answered(_) => return None,
+        LogRecord::RequestBody(RequestBodyRecord { body, .. }) => *body = StoredBody::lost(),
+        LogRecord::ExchangeEnd(ExchangeEndRecord { body, reads, .. }) => {
+            (*body, *reads) = (StoredBody::lost(), Vec::new())
+        }
+        LogRecord::LogStart(_) | LogRecord::RequestHead(_) | LogRecord::ResponseHead(_) => return None,
     }
     Some(encode(record))
 }
 
-/// Reads records one after the other until the end, or until the first one that is not whole.
+/// Reads records in order, up to the first incomplete one.
 pub(crate) struct Reader<R> {
     input: R,
     at: u64,
-    /// The file ends with something that is no whole record.
+    /// Whether the file ends with an incomplete record.
     pub(crate) torn: bool,
 }
 
@@ -236,13 +243,13 @@ impl<R: std::io::BufRead> Reader<R> {
         Self { input, at: 0, torn: false }
     }
 
-    /// Where the next record begins; after the last one, how much of the file is good.
+    /// Returns the offset of the next record; after the last one, the length of the valid part.
     pub(crate) fn offset(&self) -> u64 {
         self.at
     }
 
-    pub(crate) fn next(&mut self) -> Result<Option<Record>, LogError> {
-        // A file of zeros, or of anything else that is no log, is not read to its end to find that out.
+    pub(crate) fn next(&mut self) -> Result<Option<LogRecord>, LogError> {
+        // A file of zeros, or one that is no log, is not read to its end.
         match self.input.fill_buf()? {
             [] => return Ok(None),
             [first, ..] if !first.is_ascii_hexdigit() => {
@@ -266,26 +273,26 @@ impl<R: std::io::BufRead> Reader<R> {
     }
 }
 
-/// The JSON of a line whose checksum is right.
+/// Returns the JSON of a line if its checksum is correct.
 fn whole(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, json) = line.split_once(' ').filter(|(crc, _)| crc.len() == 8)?;
     (u32::from_str_radix(crc, 16).ok()? == crc32fast::hash(json.as_bytes())).then_some(json)
 }
 
-fn parse(json: &str, offset: u64) -> Result<Record, LogError> {
+fn parse(json: &str, offset: u64) -> Result<LogRecord, LogError> {
     let record = serde_json::from_str(json)
         .map_err(|source| newer(json).unwrap_or(LogError::Strange { offset, source }))?;
     match record {
-        Record::Opened(Opened { format, .. }) if format > LOG_FORMAT => {
+        LogRecord::LogStart(LogStartRecord { format, .. }) if format > LOG_FORMAT => {
             Err(LogError::Newer { found: format })
         }
-        Record::Opened(Opened { format: 0, .. }) => Err(LogError::NoFormat),
+        LogRecord::LogStart(LogStartRecord { format: 0, .. }) => Err(LogError::NoFormat),
         record => Ok(record),
     }
 }
 
-/// A newer log's first record may have fields that this version does not know.
+/// Recognises a newer log, whose first record may have unknown fields.
 fn newer(json: &str) -> Option<LogError> {
     #[derive(Deserialize)]
     struct Versioned {
@@ -299,11 +306,13 @@ fn newer(json: &str) -> Option<LogError> {
 mod tests {
     use super::*;
 
-    fn sample() -> Vec<Record> {
-        let opened =
-            Record::Opened(Opened { format: LOG_FORMAT, started_at: "2026-01-01T00:00:00.000000Z".into() });
-        let body = StoredBody { at: Place::Dump, sha256: "ab".into(), bytes: 5, decoded_from: None };
-        let asked = Record::Asked(Asked {
+    fn sample() -> Vec<LogRecord> {
+        let opened = LogRecord::LogStart(LogStartRecord {
+            format: LOG_FORMAT,
+            started_at: "2026-01-01T00:00:00.000000Z".into(),
+        });
+        let body = StoredBody { at: BodyLocation::Dump, sha256: "ab".into(), bytes: 5, decoded_from: None };
+        let asked = LogRecord::RequestBody(RequestBodyRecord {
             seq: 2,
             us: 10,
             id: "r000001".into(),
@@ -318,7 +327,7 @@ mod tests {
         sample().into_iter().flat_map(encode).collect()
     }
 
-    fn read(bytes: &[u8]) -> (Vec<Record>, bool) {
+    fn read(bytes: &[u8]) -> (Vec<LogRecord>, bool) {
         let mut reader = Reader::new(bytes);
         let mut found = Vec::new();
         while let Some(record) = reader.next().expect("readable") {
@@ -336,7 +345,7 @@ mod tests {
     fn a_record_is_what_a_serializer_would_have_written() {
         for count in [0, 1, 3] {
             let read = |n| SocketRead { seq: n, offset: 7 * n, us: u64::MAX - n };
-            let ended = Record::Ended(Ended {
+            let ended = LogRecord::ExchangeEnd(ExchangeEndRecord {
                 seq: 9,
                 us: 10,
                 id: "r000001".into(),
@@ -356,9 +365,9 @@ mod tests {
     fn a_record_can_lose_its_body_and_nothing_else() {
         let [opened, asked, _] = &sample()[..] else { unreachable!("there are three") };
         assert_eq!(without_body(&encode(opened.clone())), None);
-        let Record::Asked(asked) = asked.clone() else { unreachable!("it is the second") };
-        let bare = Record::Asked(Asked { body: StoredBody::lost(), ..asked.clone() });
-        assert_eq!(without_body(&encode(Record::Asked(asked))), Some(encode(bare)));
+        let LogRecord::RequestBody(asked) = asked.clone() else { unreachable!("it is the second") };
+        let bare = LogRecord::RequestBody(RequestBodyRecord { body: StoredBody::lost(), ..asked.clone() });
+        assert_eq!(without_body(&encode(LogRecord::RequestBody(asked))), Some(encode(bare)));
     }
 
     #[test]

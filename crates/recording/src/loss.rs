@@ -1,26 +1,26 @@
-//! What could not be kept, named one by one.
+//! List of everything that could not be kept.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// More losses than this are told together.
+/// Number of losses from which they are merged.
 const MANY: usize = 200;
-/// What a manifest on a full disk has room for.
+/// Number of losses that fit into a manifest on a full disk.
 const FEW: usize = 500;
 
-/// One thing that the recording should hold and does not.
+/// Part of a recording that could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// The exchange it belongs to, as in `r000007`, or several of which all is the same, as in
-    /// `r000007-r000105`; `None` for output of the command and the like.
+    /// Exchange id such as `r000007`, or a range such as `r000007-r000105` with equal losses; `None` for the
+    /// command's output.
     pub request_id: Option<String>,
-    /// What it was, as in `response body`.
+    /// Kind of the loss, such as `response body`.
     pub what: String,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Why it could not be kept.
+    /// Reason.
     pub reason: String,
 }
 
@@ -31,13 +31,13 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// Many losses in few lines, for a manifest that must fit on a full disk: one for each exchange and
-/// reason, and one for a run of exchanges that lost the same.
+/// Merges losses for a manifest that must fit on a full disk: one per exchange and reason, and one per range of
+/// exchanges with the same loss.
 pub(crate) fn compact(mut losses: Vec<Loss>) -> Vec<Loss> {
     if losses.len() <= MANY {
         return losses;
     }
-    // What an exchange lost is the same in whatever order its parts were tried.
+    // The order of the parts must not matter.
     losses.sort_by(|a, b| a.what.cmp(&b.what));
     let mut by_exchange: BTreeMap<(Option<String>, String), Loss> = BTreeMap::new();
     for loss in losses {
@@ -64,7 +64,7 @@ pub(crate) fn compact(mut losses: Vec<Loss>) -> Vec<Loss> {
     runs
 }
 
-/// As many of them as surely fit into what is kept free on a disk, and how much the others were.
+/// Keeps as many losses as fit into the reserved space, and sums up the rest.
 pub(crate) fn few(mut losses: Vec<Loss>) -> Vec<Loss> {
     let others = losses.split_off(losses.len().min(FEW));
     if !others.is_empty() {

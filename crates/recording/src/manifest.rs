@@ -1,4 +1,4 @@
-//! `recording.json`: what the folder is, and whether it can be trusted.
+//! `recording.json`: the manifest of a recording.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,235 +13,238 @@ use crate::folder;
 use crate::lanes::{Lane, LaneKind};
 use crate::loss::{self, Loss};
 
-/// The version that is written.
+/// Version of the manifests that are written.
 pub const MANIFEST_FORMAT: u32 = 1;
 
-/// The manifest of a recording.
+/// Manifest of a recording.
+///
+/// The struct is the format of the file, one field per member, so it is not split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Version of the manifest.
     pub format: u32,
-    /// The version of offshoot that wrote it.
+    /// Version of offshoot that wrote the manifest.
     pub offshoot: String,
-    /// The digests below hold, and nothing that looks like a secret was found.
+    /// Whether the recording is sealed: the digests below are valid, and no leftover secret was found.
     pub sealed: bool,
-    /// Why it is not sealed, where that is known.
+    /// Reason why the recording is not sealed, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsealed_because: Option<String>,
-    /// When it began.
+    /// Time when the recording began.
     pub started_at: String,
-    /// When it ended.
+    /// Time when the recording ended.
     pub ended_at: Option<String>,
-    /// The harness and what it was asked to do, where a scenario was captured.
+    /// Harness and scenario, if a scenario was captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub harness: Option<Harness>,
-    /// The command that was recorded.
+    pub harness: Option<HarnessInfo>,
+    /// Recorded command.
     pub command: Option<Command>,
-    /// The clock that the command saw.
+    /// Clock of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
-    /// How far the command was kept from the world outside.
+    /// Network isolation of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// Calls that went round the proxy.
+    /// Calls that bypassed the proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub round_the_proxy: Vec<Round>,
-    /// What the command changed in its workspace.
+    pub round_the_proxy: Vec<ProxyBypass>,
+    /// Files that the command changed in its workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace: Option<Changes>,
-    /// The addresses the recorder listened on.
+    pub workspace: Option<WorkspaceChanges>,
+    /// Addresses that the recorder listened on.
     pub listen: Vec<String>,
-    /// Where requests went: path prefix to address.
+    /// Upstream addresses by path prefix.
     pub upstreams: BTreeMap<String, String>,
-    /// The script that answered in a model's stead, where one did.
+    /// Script that answered instead of a model, if any.
     pub script: Option<String>,
-    /// The recording that answered in a model's stead, where one did.
+    /// Recording that answered instead of a model, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replay>,
-    /// The lanes, in the order of their first request.
+    /// Lanes in the order of their first request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneEntry>,
-    /// How much there is.
+    /// Numbers of exchanges.
     pub counts: Counts,
-    /// What could not be kept.
+    /// List of everything that could not be kept.
     pub lost: Vec<Loss>,
-    /// What was removed, by rule and place, never the value.
+    /// Redacted values by rule and place, never the values themselves.
     pub redaction: RedactionReport,
-    /// Bodies that could not be unpacked to be searched for secrets, and why.
+    /// Bodies that could not be decompressed for the search for secrets, with reasons.
     pub unsearched: Vec<String>,
-    /// Places that look random enough to be a secret that no rule knows: a warning.
+    /// Places that look random enough to be an unknown kind of secret: a warning.
     pub suspicious: Vec<String>,
-    /// SHA-256 of every file but this one and `normalized/`.
+    /// SHA-256 of every file except this one and `normalized/`.
     pub digests: BTreeMap<String, String>,
 }
 
-/// A command and its surroundings.
+/// Command and its environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
-    /// The program and its arguments, redacted.
+    /// Program and arguments, redacted.
     pub argv: Vec<String>,
-    /// Where it was started.
+    /// Working folder.
     pub cwd: String,
-    /// Its HOME.
+    /// HOME folder.
     pub home: Option<String>,
-    /// Its folder for temporary files.
+    /// Folder for temporary files.
     pub tmpdir: Option<String>,
-    /// What it returned; more than 128 stands for a signal, as shells have it.
+    /// Exit code; 128 plus the signal number after a signal, as in shells.
     pub exit_code: Option<i32>,
-    /// Why its output is not here, where it is not.
+    /// Reason why the command's output was not kept, if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_not_kept: Option<String>,
 }
 
-/// A harness in its version, and what it was asked to do.
+/// Harness, its version, and its task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Harness {
-    /// As in `claude-code`.
+pub struct HarnessInfo {
+    /// Name, such as `claude-code`.
     pub name: String,
-    /// Its version.
+    /// Version of the harness.
     pub version: Option<String>,
-    /// The program that loads it, where it is a plugin.
-    pub host: Option<Host>,
-    /// The way it was run, where there are several.
+    /// Program that loads the harness, if it is a plugin.
+    pub host: Option<PluginHost>,
+    /// Mode of the run, if the harness has several.
     pub mode: Option<String>,
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// The model it was told to use.
+    /// Model that the harness was configured with.
     pub model: String,
-    /// It talked to a real provider.
+    /// Whether the harness talked to a real provider.
     pub live: bool,
 }
 
-/// A recording that answered in a model's stead.
+/// Replay that answered instead of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// The recording, as it was named.
+    /// Replayed recording, as named by the user.
     pub of: String,
-    /// The order that was kept.
+    /// Order of the replies.
     pub order: String,
-    /// How fast it was.
+    /// Pace of the replies.
     pub pace: String,
-    /// What went wrong on purpose.
+    /// Injected faults.
     pub faults: Vec<String>,
-    /// SHA-256 of that recording's own manifest, where it has one: folders move, and a path is written in many ways.
+    /// SHA-256 of the replayed recording's manifest, if it has one. A path alone may change or be written in
+    /// several ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
 impl Replay {
-    /// SHA-256 of the manifest in a folder.
+    /// Returns the SHA-256 of the manifest in a folder.
     pub fn digest_of(recording: &Path) -> Option<String> {
         fs::read(recording.join(folder::MANIFEST)).ok().map(|manifest| sha256(&manifest))
     }
 }
 
-/// The program that loads a plugin.
+/// Program that loads a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Host {
-    /// As in `opencode`.
+pub struct PluginHost {
+    /// Name, such as `opencode`.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
 }
 
-/// The clock that a command saw.
+/// Clock of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
-    /// When the command was started.
+    /// Start time of the command.
     pub started_at: String,
-    /// Its time zone.
+    /// Time zone of the command.
     pub time_zone: String,
 }
 
-/// How far a command was kept from the world outside.
+/// Network isolation of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// What kept it.
-    pub seal: NetworkSeal,
-    /// Why nothing stronger did.
+    /// Means of isolation.
+    pub seal: NetworkIsolation,
+    /// Reason why nothing stronger was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// Where the proxy listened, in the command's network.
+    /// Port of the proxy in the command's network.
     pub proxy_port: u16,
 }
 
-/// What keeps a command from the world outside.
+/// Means of isolating a command from the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NetworkSeal {
-    /// A network of its own, in which every way out leads to us.
+pub enum NetworkIsolation {
+    /// Network namespace whose only way out is the proxy.
     Namespace,
-    /// Variables that name a refusing proxy, which a program may ignore.
+    /// Variables that name a refusing proxy. A program may ignore them.
     Environment,
 }
 
-/// A call, or an attempt at one, that went round the proxy.
+/// Call, or attempted call, that bypassed the proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Round {
-    /// Where it wanted to go.
+pub struct ProxyBypass {
+    /// Target host.
     pub host: String,
-    /// The port, where it is known.
+    /// Target port, if known.
     pub port: Option<u16>,
-    /// When it was first seen.
+    /// Time when it was first seen.
     pub at: String,
-    /// How it was seen.
-    pub seen_by: SeenBy,
-    /// How often.
+    /// Evidence of the call.
+    pub seen_by: BypassEvidence,
+    /// Number of calls.
     pub count: u64,
 }
 
-/// How a call that went round the proxy was seen.
+/// Evidence of a call that bypassed the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SeenBy {
+pub enum BypassEvidence {
     /// It asked the refusing proxy.
     Proxy,
     /// It connected, in the command's own network.
     Connection,
-    /// It asked for the host's address.
+    /// It looked up the host's address.
     Name,
 }
 
-/// Files that differ from how they were given, by their paths in the workspace.
+/// Changed files by their paths in the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Changes {
-    /// That were not there.
+pub struct WorkspaceChanges {
+    /// New files.
     pub added: Vec<String>,
-    /// That have another content.
+    /// Files with other contents.
     pub changed: Vec<String>,
-    /// That are gone.
+    /// Removed files.
     pub removed: Vec<String>,
 }
 
-/// A lane, in short; `normalized/` has its turns.
+/// Summary of a lane. `normalized/` has its turns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaneEntry {
-    /// As in `sub-1`.
+    /// Id, such as `sub-1`.
     pub id: String,
-    /// What it is.
+    /// Kind of the lane.
     pub kind: LaneKind,
-    /// The lane that started it.
+    /// Parent lane.
     pub parent: Option<String>,
-    /// The call that started it.
+    /// Call that started the lane.
     pub spawned_by: Option<CallId>,
-    /// How many turns it has.
+    /// Number of turns.
     pub turns: usize,
-    /// How many exchanges, attempts included.
+    /// Number of exchanges, including retries.
     pub exchanges: usize,
 }
 
 impl LaneEntry {
-    /// A lane, in short.
+    /// Summarises a lane.
     pub(crate) fn of(lane: &Lane) -> Self {
         Self {
             id: lane.id.clone(),
@@ -254,52 +257,52 @@ impl LaneEntry {
     }
 }
 
-/// How much a recording holds.
+/// Numbers of exchanges in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Exchanges that arrived.
+    /// All exchanges.
     pub exchanges: u64,
-    /// With a whole response.
+    /// Exchanges with a complete response.
     pub complete: u64,
-    /// That the harness left.
+    /// Exchanges cut by the harness.
     pub cut_by_harness: u64,
-    /// That the provider left.
+    /// Exchanges cut by the upstream.
     pub cut_by_upstream: u64,
-    /// Without a response.
+    /// Exchanges without a response.
     pub no_response: u64,
 }
 
-/// Reading a manifest of any version: one step up per version.
+/// Result of reading a manifest of any version. There is one conversion per version.
 #[derive(Debug)]
-pub enum Reading {
-    /// It is this.
-    Good(Box<Manifest>),
-    /// It was written by a newer version.
+pub enum ParsedManifest {
+    /// Valid manifest.
+    Valid(Box<Manifest>),
+    /// Format of a newer version.
     Newer(u32),
-    /// It is not a manifest.
-    Bad(String),
+    /// Reason why it is not a manifest.
+    Invalid(String),
 }
 
 impl Manifest {
-    /// Reads a manifest of any version that was ever written.
-    pub fn read(bytes: &[u8]) -> Reading {
+    /// Reads a manifest of any version.
+    pub fn read(bytes: &[u8]) -> ParsedManifest {
         #[derive(Deserialize)]
         struct Versioned {
             format: u32,
         }
         match serde_json::from_slice::<Versioned>(bytes) {
-            Err(error) => Reading::Bad(error.to_string()),
-            Ok(Versioned { format: 0 }) => Reading::Bad("format 0 was never written".to_owned()),
-            Ok(Versioned { format }) if format > MANIFEST_FORMAT => Reading::Newer(format),
+            Err(error) => ParsedManifest::Invalid(error.to_string()),
+            Ok(Versioned { format: 0 }) => ParsedManifest::Invalid("format 0 was never written".to_owned()),
+            Ok(Versioned { format }) if format > MANIFEST_FORMAT => ParsedManifest::Newer(format),
             Ok(_) => match serde_json::from_slice(bytes) {
-                Ok(manifest) => Reading::Good(Box::new(manifest)),
-                Err(error) => Reading::Bad(error.to_string()),
+                Ok(manifest) => ParsedManifest::Valid(Box::new(manifest)),
+                Err(error) => ParsedManifest::Invalid(error.to_string()),
             },
         }
     }
 
-    /// What there is room for on a full disk: how many exchanges there were, and what could not be kept of them.
+    /// Returns the part that fits on a full disk: numbers of exchanges and losses.
     pub(crate) fn bare(self, because: String) -> Self {
         Self {
             sealed: false,
@@ -313,8 +316,7 @@ impl Manifest {
         }
     }
 
-    /// Takes the secrets out of everything in it that others have written: the command line, folders,
-    /// addresses, reasons.
+    /// Redacts all foreign text in the manifest: command line, folders, addresses, reasons.
     pub(crate) fn redact(&mut self, redactor: &mut Redactor) {
         if let Some(command) = &mut self.command {
             command.argv = redactor.redact_command_line("command line", &command.argv);
@@ -335,7 +337,7 @@ impl Manifest {
         for round in &mut self.round_the_proxy {
             line("host", &mut round.host);
         }
-        if let Some(Changes { added, changed, removed }) = &mut self.workspace {
+        if let Some(WorkspaceChanges { added, changed, removed }) = &mut self.workspace {
             [added, changed, removed].into_iter().flatten().for_each(|path| line("workspace", path));
         }
         self.unsealed_because.iter_mut().for_each(|reason| line("manifest", reason));
@@ -346,7 +348,7 @@ impl Manifest {
         }
     }
 
-    /// The file's text.
+    /// Serializes the manifest.
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("a manifest has only string keys");
         text.push(b'\n');

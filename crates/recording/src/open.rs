@@ -1,4 +1,4 @@
-//! Reading a recording back, sealed or not.
+//! Reads recordings, sealed or not.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -13,149 +13,154 @@ use crate::body::sha256;
 use crate::bounds;
 use crate::dump::{BodyDump, DumpError, RequestDump, ResponseDump};
 use crate::folder;
-use crate::log::{Answered, Arrived, Asked, Ended, LogError, Place, Reader, Record, StoredBody};
-use crate::manifest::{Manifest, Reading};
+use crate::log::{
+    BodyLocation, ExchangeEndRecord, LogError, LogRecord, Reader, RequestBodyRecord, RequestHeadRecord,
+    ResponseHeadRecord, StoredBody,
+};
+use crate::manifest::{Manifest, ParsedManifest};
 use crate::seal::digests;
 
-/// A folder that cannot be read as a recording.
+/// Error when opening a folder as a recording.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// There is no such folder.
+    /// The folder does not exist.
     #[error("there is no folder `{}`", dir.display())]
     Missing {
-        /// The folder.
+        /// Folder.
         dir: PathBuf,
     },
-    /// Something else has its place.
+    /// The path is not a folder.
     #[error("`{}` is a file, and a recording is a folder", path.display())]
     NotAFolder {
-        /// What is there.
+        /// Path.
         path: PathBuf,
     },
-    /// It holds neither manifest nor log.
+    /// The folder has neither a manifest nor a log.
     #[error("`{}` is not a recording: it holds neither `recording.json` nor `exchanges.log`", dir.display())]
     NotARecording {
-        /// The folder.
+        /// Folder.
         dir: PathBuf,
     },
-    /// Written by a newer version.
+    /// The recording was written by a newer version.
     #[error("`{}` was written by a newer version of offshoot (format {format})", dir.display())]
     Newer {
-        /// The folder.
+        /// Folder.
         dir: PathBuf,
-        /// The format it has.
+        /// Format of the recording.
         format: u32,
     },
     /// The log cannot be read.
     #[error("cannot read `{}`", path.display())]
     Log {
-        /// The log.
+        /// Log file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: LogError,
     },
-    /// The manifest is not one.
+    /// The manifest is invalid.
     #[error("`{}` is not the manifest of a recording: {why}", path.display())]
     Manifest {
-        /// The manifest.
+        /// Manifest file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// A file is not what the log says it is.
+    /// A file differs from its description in the log.
     #[error("`{}` is damaged: {why}", path.display())]
     Damaged {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// A file that was sealed is not there.
+    /// A sealed file is missing.
     #[error("`{}` is missing, and was there when the recording was sealed", path.display())]
     Gone {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// Something names a file elsewhere.
+    /// A name or link leads out of the folder.
     #[error("`{}` leads out of the recording's folder", path.display())]
     Outside {
-        /// What was named.
+        /// Path.
         path: PathBuf,
     },
-    /// There is something that can neither be read nor walked through.
+    /// An entry is neither file nor folder.
     #[error("`{}` is neither a file nor a folder", path.display())]
     NotAFile {
-        /// It.
+        /// Path.
         path: PathBuf,
     },
-    /// A file is too long to be what it should be.
+    /// A file is longer than its kind allows.
     #[error("`{}` is longer than such a file can be ({longest} bytes)", path.display())]
     TooLong {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// The longest there can be.
+        /// Maximum length in bytes.
         longest: u64,
     },
     /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Io {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// Whether a recording can be trusted to be what was sealed.
+/// State of a recording's seal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It was sealed.
+pub enum SealState {
+    /// The recording is sealed.
     Sealed,
-    /// It was not; what it holds is what reached the disk.
+    /// The recording is not sealed and holds what reached the disk.
     Unsealed {
-        /// Why, as far as that is known.
+        /// Reason, as far as known.
         because: String,
     },
 }
 
-/// An open recording. Bodies stay on disk until they are asked for.
+/// Open recording. Bodies stay on disk until they are loaded.
 #[derive(Debug)]
 pub struct Recording {
     dir: PathBuf,
     manifest: Option<Manifest>,
-    state: State,
+    state: SealState,
     entries: Vec<Entry>,
-    /// Bytes at the end of the log that are no whole record.
+    /// Length of the incomplete record at the end of the log.
     torn_bytes: u64,
 }
 
-/// One exchange in the log.
+/// Records of one exchange in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) arrived: Arrived,
-    pub(crate) asked: Option<Asked>,
-    pub(crate) answered: Option<Answered>,
-    pub(crate) ended: Option<Ended>,
+    pub(crate) request_head: RequestHeadRecord,
+    pub(crate) request_body: Option<RequestBodyRecord>,
+    pub(crate) response_head: Option<ResponseHeadRecord>,
+    pub(crate) exchange_end: Option<ExchangeEndRecord>,
 }
 
 impl Entry {
-    /// Its bodies, as far as they came: where each is, its dump, and the headers that describe it.
+    /// Returns the stored bodies that arrived, each with its dump and its headers.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = (&StoredBody, String, &[Header])> {
-        let asked = self
-            .asked
+        let request_body = self.request_body.as_ref().map(|request_body| {
+            (&request_body.body, folder::request_dump(&request_body.id), self.request_head.headers.as_slice())
+        });
+        let response_head =
+            self.response_head.as_ref().map_or(&[][..], |response_head| &response_head.headers);
+        let exchange_end = self
+            .exchange_end
             .as_ref()
-            .map(|asked| (&asked.body, folder::request_dump(&asked.id), self.arrived.headers.as_slice()));
-        let answered = self.answered.as_ref().map_or(&[][..], |answered| &answered.headers);
-        let ended =
-            self.ended.as_ref().map(|ended| (&ended.body, folder::response_dump(&ended.id), answered));
-        asked.into_iter().chain(ended)
+            .map(|exchange_end| (&exchange_end.body, folder::response_dump(&exchange_end.id), response_head));
+        request_body.into_iter().chain(exchange_end)
     }
 }
 
 impl Recording {
-    /// Opens the recording in `dir`. Nothing is changed on disk.
+    /// Opens the recording in `dir` without changing it.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         if !dir.is_dir() {
             return Err(match dir.exists() {
@@ -172,24 +177,25 @@ impl Recording {
             Some((file, path)) => read_log(file).map_err(|source| OpenError::Log { path, source })?,
             None => (Vec::new(), 0),
         };
-        if torn_bytes > 0 && state == State::Sealed {
-            state = State::Unsealed { because: "the log was damaged after sealing".into() };
+        if torn_bytes > 0 && state == SealState::Sealed {
+            state = SealState::Unsealed { because: "the log was damaged after sealing".into() };
         }
         Ok(Self { dir: dir.to_owned(), manifest, state, entries, torn_bytes })
     }
 
-    /// Whether it is sealed.
-    pub fn state(&self) -> &State {
+    /// Returns the state of the seal.
+    pub fn state(&self) -> &SealState {
         &self.state
     }
 
-    /// The manifest, where it can be read.
+    /// Returns the manifest if there is one.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_ref()
     }
 
-    /// The names that a replay had to make anew: the one in the recording that was played, and the one here.
-    pub fn named_anew(&self) -> Vec<(String, String)> {
+    /// Returns pairs of names that a replay had to map: the name in the replayed recording, and the name in
+    /// this one.
+    pub fn replayed_names(&self) -> Vec<(String, String)> {
         #[derive(serde::Deserialize)]
         struct Report {
             mapped: Vec<(String, String)>,
@@ -199,48 +205,50 @@ impl Recording {
         report.map(|report| report.mapped).unwrap_or_default()
     }
 
-    /// How many bytes at the end of the log are not a whole record.
+    /// Returns the length of the incomplete record at the end of the log.
     pub fn torn_bytes(&self) -> u64 {
         self.torn_bytes
     }
 
-    /// How many exchanges it holds.
+    /// Returns the number of exchanges.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it holds no exchange.
+    /// Returns whether there are no exchanges.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The exchanges in the order of their arrival, each loaded when it is reached.
+    /// Loads the exchanges one by one, in the order of their arrival.
     pub fn exchanges(&self) -> impl Iterator<Item = Result<Exchange, OpenError>> {
         self.entries.iter().map(|entry| self.load(entry))
     }
 
-    /// Whether the `n`th exchange (from 0) had ended when the recording stopped.
+    /// Returns whether the `n`th exchange (from 0) had ended when the recording stopped.
     pub fn has_ended(&self, n: usize) -> bool {
-        self.entries.get(n).is_some_and(|entry| entry.ended.is_some())
+        self.entries.get(n).is_some_and(|entry| entry.exchange_end.is_some())
     }
 
-    /// What went wrong with the `n`th exchange (from 0), where something did.
+    /// Returns the error of the `n`th exchange (from 0), if any.
     pub fn error(&self, n: usize) -> Option<&str> {
-        self.entries.get(n)?.ended.as_ref()?.error.as_deref()
+        self.entries.get(n)?.exchange_end.as_ref()?.error.as_deref()
     }
 
-    /// When the `n`th exchange (from 0) arrived and when it ended, in microseconds since the start.
+    /// Returns the start and end of the `n`th exchange (from 0) in microseconds since the recording's start.
     pub fn times(&self, n: usize) -> Option<(u64, Option<u64>)> {
-        self.entries.get(n).map(|entry| (entry.arrived.us, entry.ended.as_ref().map(|ended| ended.us)))
+        self.entries.get(n).map(|entry| {
+            (entry.request_head.us, entry.exchange_end.as_ref().map(|exchange_end| exchange_end.us))
+        })
     }
 
-    /// How long the request of the `n`th exchange (from 0) took to arrive, in microseconds.
+    /// Returns how many microseconds the `n`th request (from 0) took to arrive.
     pub fn sending(&self, n: usize) -> Option<u64> {
         let entry = self.entries.get(n)?;
-        Some(entry.asked.as_ref()?.us.saturating_sub(entry.arrived.us))
+        Some(entry.request_body.as_ref()?.us.saturating_sub(entry.request_head.us))
     }
 
-    /// The bytes of a body, from its blob where it is in one; `None` where it is lost.
+    /// Returns the bytes of a body, from its blob if needed; `None` if they are lost.
     pub fn bytes_of(&self, body: &Body) -> Result<Option<Vec<u8>>, OpenError> {
         match body {
             Body::Inline(bytes) => Ok(Some(bytes.clone())),
@@ -252,7 +260,7 @@ impl Recording {
         }
     }
 
-    /// The files that are not what they were when the recording was sealed: changed, gone or new.
+    /// Returns the files that were changed, removed or added after sealing.
     pub fn damage(&self) -> Result<Vec<String>, OpenError> {
         let Some(manifest) = self.manifest.as_ref().filter(|manifest| manifest.sealed) else {
             return Ok(Vec::new());
@@ -267,15 +275,15 @@ impl Recording {
         Ok(changed.chain(new.map(|name| format!("`{name}` is new"))).collect())
     }
 
-    /// The manifest of a recording that was sealed without a loss: its log had every exchange.
+    /// Returns the manifest of a recording that was sealed without losses, so that its log has every exchange.
     pub(crate) fn kept_whole(&self) -> Option<&Manifest> {
         self.manifest.as_ref().filter(|manifest| manifest.sealed && manifest.lost.is_empty())
     }
 
-    /// Whether every file that the log speaks of is there and is what it should be; and nothing in the folder leads
+    /// Checks that every file that the log names exists and matches it, and that nothing in the folder leads
     /// out of it.
-    pub(crate) fn look_through(&self) -> Result<(), OpenError> {
-        bounds::look_through(&self.dir, "")?;
+    pub(crate) fn check_entries(&self) -> Result<(), OpenError> {
+        bounds::check_entries(&self.dir, "")?;
         let log = self.dir.join(folder::LOG);
         let sealed = self.manifest.as_ref().filter(|manifest| manifest.sealed);
         if self.torn_bytes > 0 && sealed.is_some() {
@@ -298,19 +306,19 @@ impl Recording {
             (!is_number).then(|| "it is no number".to_owned())
         })?;
         for entry in &self.entries {
-            if let Some(asked) = &entry.asked {
+            if let Some(request_body) = &entry.request_body {
                 let bytes = |dump: &[u8]| RequestDump::read(dump).map(|dump| dump.body.bytes());
-                self.look_at(&asked.body, &folder::request_dump(&asked.id), bytes)?;
+                self.look_at(&request_body.body, &folder::request_dump(&request_body.id), bytes)?;
             }
-            if let Some(ended) = &entry.ended {
+            if let Some(exchange_end) = &entry.exchange_end {
                 let bytes = |dump: &[u8]| ResponseDump::read(dump).map(|dump| dump.body.bytes());
-                self.look_at(&ended.body, &folder::response_dump(&ended.id), bytes)?;
+                self.look_at(&exchange_end.body, &folder::response_dump(&exchange_end.id), bytes)?;
             }
         }
         Ok(())
     }
 
-    /// A file of ours beside the exchanges, where there is one: `wrong` says what is wrong with it.
+    /// Checks a small text file, if it exists. `wrong` returns the reason if it is invalid.
     fn look_at_text(&self, name: &str, wrong: impl Fn(&[u8]) -> Option<String>) -> Result<(), OpenError> {
         let Some(text) = bounds::read(&self.dir, name, bounds::LONGEST_TEXT)? else { return Ok(()) };
         let Some(why) = wrong(&text) else { return Ok(()) };
@@ -326,11 +334,11 @@ impl Recording {
     ) -> Result<(), OpenError> {
         let not_whole = |name: &str, why: &str| damaged(self.dir.join(name), why);
         match stored.at {
-            Place::Lost => Ok(()),
-            Place::Blob if !bounds::is_digest(&stored.sha256) => {
+            BodyLocation::Lost => Ok(()),
+            BodyLocation::Blob if !bounds::is_digest(&stored.sha256) => {
                 Err(OpenError::Outside { path: self.dir.join(folder::blob(&stored.sha256)) })
             }
-            Place::Blob => {
+            BodyLocation::Blob => {
                 let name = folder::blob(&stored.sha256);
                 match bounds::file(&self.dir, &name)? {
                     None => Err(not_whole(&name, "it is gone")),
@@ -344,11 +352,12 @@ impl Recording {
                     Some(_) => Ok(()),
                 }
             }
-            Place::Dump => {
+            BodyLocation::Dump => {
                 let bytes = bounds::read(&self.dir, dump, bounds::LONGEST_DUMP)?;
                 let bytes = bytes.ok_or_else(|| not_whole(dump, "it is gone"))?;
                 match body(&bytes) {
-                    // Such a body may have been sent, and then it is kept; but not one that was put there later.
+                    // A body that is nested too deeply is kept if it was sent like that, but must not be put
+                    // there later.
                     Ok(Some(body)) if is_too_deep(&body) && sha256(&body) != stored.sha256 => {
                         Err(not_whole(dump, "its body was changed, and is nested too deep to be read"))
                     }
@@ -368,21 +377,21 @@ impl Recording {
     }
 
     fn load(&self, entry: &Entry) -> Result<Exchange, OpenError> {
-        let request_body = match &entry.asked {
-            Some(asked) => self.body(&asked.body, &folder::request_dump(&asked.id))?,
+        let request_body = match &entry.request_body {
+            Some(request_body) => self.body(&request_body.body, &folder::request_dump(&request_body.id))?,
             None => Body::Missing,
         };
-        let response = match (&entry.answered, &entry.ended) {
-            (Some(answered), Some(ended)) => Some(Response {
-                status: answered.status,
-                headers: answered.headers.clone(),
-                body: self.body(&ended.body, &folder::response_dump(&ended.id))?,
-                trailers: ended.trailers.clone(),
-                reads: ended.reads.clone(),
+        let response = match (&entry.response_head, &entry.exchange_end) {
+            (Some(response_head), Some(exchange_end)) => Some(Response {
+                status: response_head.status,
+                headers: response_head.headers.clone(),
+                body: self.body(&exchange_end.body, &folder::response_dump(&exchange_end.id))?,
+                trailers: exchange_end.trailers.clone(),
+                reads: exchange_end.reads.clone(),
             }),
-            (Some(answered), None) => Some(Response {
-                status: answered.status,
-                headers: answered.headers.clone(),
+            (Some(response_head), None) => Some(Response {
+                status: response_head.status,
+                headers: response_head.headers.clone(),
                 body: Body::Missing,
                 trailers: Vec::new(),
                 reads: Vec::new(),
@@ -390,28 +399,34 @@ impl Recording {
             (None, _) => None,
         };
         Ok(Exchange {
-            id: session::RequestId::new(entry.arrived.id.clone()),
+            id: session::RequestId::new(entry.request_head.id.clone()),
             request: Request {
-                method: entry.arrived.method.clone(),
-                url: entry.arrived.url.clone(),
-                headers: entry.arrived.headers.clone(),
+                method: entry.request_head.method.clone(),
+                url: entry.request_head.url.clone(),
+                headers: entry.request_head.headers.clone(),
                 body: request_body,
-                trailers: entry.asked.as_ref().map_or_else(Vec::new, |asked| asked.trailers.clone()),
+                trailers: entry
+                    .request_body
+                    .as_ref()
+                    .map_or_else(Vec::new, |request_body| request_body.trailers.clone()),
             },
             response,
-            ending: entry.ended.as_ref().map_or(Ending::NoResponse, |ended| ended.ending),
+            ending: entry
+                .exchange_end
+                .as_ref()
+                .map_or(Ending::NoResponse, |exchange_end| exchange_end.ending),
         })
     }
 
     pub(crate) fn body(&self, stored: &StoredBody, dump: &str) -> Result<Body, OpenError> {
         Ok(match stored.at {
-            Place::Dump => self.dumped(dump)?.map_or(Body::Missing, Body::Inline),
-            Place::Blob => Body::Blob { sha256: stored.sha256.clone(), bytes: stored.bytes },
-            Place::Lost => Body::Missing,
+            BodyLocation::Dump => self.dumped(dump)?.map_or(Body::Missing, Body::Inline),
+            BodyLocation::Blob => Body::Blob { sha256: stored.sha256.clone(), bytes: stored.bytes },
+            BodyLocation::Lost => Body::Missing,
         })
     }
 
-    /// The body in a dump; `None` where the dump is gone or holds none.
+    /// Reads the body in a dump; returns `None` if the dump is missing or has no body.
     fn dumped(&self, name: &str) -> Result<Option<Vec<u8>>, OpenError> {
         #[derive(Deserialize)]
         struct Dump {
@@ -424,7 +439,7 @@ impl Recording {
     }
 }
 
-/// Whether a body opens more lists and objects than any reader of it follows. Most are told by how many there are.
+/// Returns whether a body is nested too deeply to parse. Counting brackets first avoids parsing most bodies.
 fn is_too_deep(body: &[u8]) -> bool {
     let opens = body.iter().filter(|byte| matches!(byte, b'[' | b'{')).count();
     opens > MAX_DEPTH && Document::parse(body).is_err_and(|error| error.what == "nested too deep")
@@ -434,24 +449,24 @@ fn damaged(path: PathBuf, why: &str) -> OpenError {
     OpenError::Damaged { path, why: why.to_owned() }
 }
 
-fn read_manifest(dir: &Path) -> Result<(Option<Manifest>, State), OpenError> {
+fn read_manifest(dir: &Path) -> Result<(Option<Manifest>, SealState), OpenError> {
     let path = dir.join(folder::MANIFEST);
     let Some(bytes) = bounds::read(dir, folder::MANIFEST, bounds::LONGEST_TEXT)? else {
-        return Ok((None, State::Unsealed { because: "it has no `recording.json`".into() }));
+        return Ok((None, SealState::Unsealed { because: "it has no `recording.json`".into() }));
     };
     match Manifest::read(&bytes) {
-        Reading::Good(manifest) if manifest.sealed => Ok((Some(*manifest), State::Sealed)),
-        Reading::Good(manifest) => {
+        ParsedManifest::Valid(manifest) if manifest.sealed => Ok((Some(*manifest), SealState::Sealed)),
+        ParsedManifest::Valid(manifest) => {
             let because = manifest.unsealed_because.clone().unwrap_or_else(|| "it was never sealed".into());
-            Ok((Some(*manifest), State::Unsealed { because }))
+            Ok((Some(*manifest), SealState::Unsealed { because }))
         }
-        Reading::Newer(format) => Err(OpenError::Newer { dir: dir.to_owned(), format }),
-        // It is written beside and renamed, so half a manifest is not what a killed recorder leaves.
-        Reading::Bad(why) => Err(OpenError::Manifest { path, why }),
+        ParsedManifest::Newer(format) => Err(OpenError::Newer { dir: dir.to_owned(), format }),
+        // The manifest is replaced by a rename, so a killed recorder leaves no half-written one.
+        ParsedManifest::Invalid(why) => Err(OpenError::Manifest { path, why }),
     }
 }
 
-/// The exchanges of a log in the order of arrival, and how many bytes at its end are no record.
+/// Reads the exchanges of a log in the order of arrival, and the length of the incomplete record at its end.
 fn read_log(file: File) -> Result<(Vec<Entry>, u64), LogError> {
     let length = file.metadata()?.len();
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file));
@@ -459,28 +474,33 @@ fn read_log(file: File) -> Result<(Vec<Entry>, u64), LogError> {
     let mut places = std::collections::HashMap::new();
     while let Some(record) = reader.next()? {
         match record {
-            Record::Opened(_) => {}
-            Record::Arrived(arrived) => {
-                if !bounds::is_id(&arrived.id) || places.contains_key(&arrived.id) {
-                    return Err(LogError::BadId { id: arrived.id });
+            LogRecord::LogStart(_) => {}
+            LogRecord::RequestHead(request_head) => {
+                if !bounds::is_id(&request_head.id) || places.contains_key(&request_head.id) {
+                    return Err(LogError::BadId { id: request_head.id });
                 }
-                places.insert(arrived.id.clone(), entries.len());
-                entries.push(Entry { arrived, asked: None, answered: None, ended: None });
+                places.insert(request_head.id.clone(), entries.len());
+                entries.push(Entry {
+                    request_head,
+                    request_body: None,
+                    response_head: None,
+                    exchange_end: None,
+                });
             }
-            // A record whose exchange's first record was lost has no place; the manifest names it.
-            Record::Asked(asked) => {
-                if let Some(&at) = places.get(&asked.id) {
-                    entries[at].asked = Some(asked);
+            // The exchange's first record was lost. The manifest lists that loss.
+            LogRecord::RequestBody(request_body) => {
+                if let Some(&at) = places.get(&request_body.id) {
+                    entries[at].request_body = Some(request_body);
                 }
             }
-            Record::Answered(answered) => {
-                if let Some(&at) = places.get(&answered.id) {
-                    entries[at].answered = Some(answered);
+            LogRecord::ResponseHead(response_head) => {
+                if let Some(&at) = places.get(&response_head.id) {
+                    entries[at].response_head = Some(response_head);
                 }
             }
-            Record::Ended(ended) => {
-                if let Some(&at) = places.get(&ended.id) {
-                    entries[at].ended = Some(ended);
+            LogRecord::ExchangeEnd(exchange_end) => {
+                if let Some(&at) = places.get(&exchange_end.id) {
+                    entries[at].exchange_end = Some(exchange_end);
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! The queue to the disk: bounded, and never waited for.
+//! Bounded queue to the disk. The recorder never waits for it.
 //!
-//! One thread empties it. What does not fit, or what the disk refuses, becomes a [`Loss`]; a record
-//! whose body does not fit is written without it.
+//! One thread empties the queue. Whatever does not fit or cannot be written becomes a [`Loss`]. A record whose
+//! body does not fit is written without it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,30 +17,30 @@ use crate::kept::Kept;
 use crate::log;
 use crate::loss::Loss;
 
-/// Bytes that may wait for a disk that does nothing.
+/// Maximum size of the queue while the disk is stuck.
 pub(crate) const LIMIT: usize = 16 << 20;
-/// Bytes that may wait for a disk that is at work and only late.
+/// Maximum size of the queue while the disk is working but slow.
 const LIMIT_AT_WORK: usize = 64 << 20;
-/// A disk that is at work is late when this many bytes wait for it.
+/// Size of the queue from which a working disk counts as late.
 const LATE: usize = 8 << 20;
-/// A disk that has written nothing for so long is not at work.
+/// Time without a write after which the disk counts as stuck.
 const AT_WORK: Duration = Duration::from_millis(500);
-/// Room on top of it for what is small and says what happened: heads and endings.
+/// Additional space for small records, which say what happened: heads and ends.
 const HEADROOM: usize = 2 << 20;
 const SMALL: usize = 16 << 10;
-/// Bytes that are written in one go, more or less.
+/// Approximate size of one write to the log.
 const GROUP: usize = 1 << 20;
 
-/// Whose bytes they are, for the list of losses.
+/// Source of queued bytes, for the list of losses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
-    /// The exchange's number.
+    /// Number of the exchange.
     pub(crate) n: Option<u64>,
     pub(crate) what: &'static str,
 }
 
 impl Owner {
-    /// The exchange's id, as in `r000007`.
+    /// Returns the exchange's id, such as `r000007`.
     pub(crate) fn id(self) -> Option<String> {
         self.n.map(|n| RequestId::nth(n).to_string())
     }
@@ -49,7 +49,7 @@ impl Owner {
         Loss { request_id: self.id(), what: self.what.to_owned(), bytes, reason: reason.to_owned() }
     }
 
-    /// As in `r000007 request body: why`.
+    /// Formats a reason, as in `r000007 request body: reason`.
     pub(crate) fn describe(self, why: &str) -> String {
         format!("{} {}: {why}", self.id().as_deref().unwrap_or("command"), self.what)
     }
@@ -57,14 +57,14 @@ impl Owner {
 
 #[derive(Debug)]
 pub(crate) enum Op {
-    /// A record for the log. Where the file that it `needs` did not get to the disk, it is written as
-    /// one whose body is lost. `ends` where it is the last one of its exchange.
+    /// Record for the log. If the file in `needs` is not on the disk, the record is written with a lost body.
+    /// `ends` marks the last record of an exchange.
     Log { owner: Owner, record: Vec<u8>, needs: Option<String>, ends: bool },
-    /// A whole file.
+    /// Complete file.
     File { owner: Owner, name: String, bytes: Vec<u8> },
-    /// More of an unfinished file.
+    /// Next part of an unfinished file.
     Part { owner: Owner, name: String, bytes: Vec<u8> },
-    /// An unfinished file is whole, with so many bytes.
+    /// Marks an unfinished file of `bytes` bytes as complete.
     Finish { owner: Owner, name: String, to: String, bytes: u64 },
 }
 
@@ -77,7 +77,7 @@ impl Op {
         }
     }
 
-    /// The bytes of a record.
+    /// Returns the bytes of a record.
     fn record(&self) -> Option<&[u8]> {
         match self {
             Self::Log { record, .. } => Some(record),
@@ -85,12 +85,13 @@ impl Op {
         }
     }
 
-    /// Whether it is the last record of its exchange.
+    /// Returns whether this is the last record of an exchange.
     fn ends(&self) -> bool {
         matches!(self, Self::Log { ends: true, .. })
     }
 
-    /// What somebody waits for, or what more of is to come. Heads and requests can wait a moment for their answer.
+    /// Returns whether the disk thread should wake up: an exchange's end is waited for, and parts of a file
+    /// have more parts to follow. Heads and requests can wait a moment.
     fn is_urgent(&self) -> bool {
         self.ends() || matches!(self, Self::Part { .. } | Self::Finish { .. })
     }
@@ -98,19 +99,19 @@ impl Op {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those that the disk's thread is writing right now stand at the front, in the order in which it writes them.
+    /// Waiting operations. Those being written are at the front, in the order of writing.
     ops: VecDeque<Arc<Op>>,
     /// Bytes in `ops`.
     waiting: usize,
-    /// When the disk last took something.
+    /// Time of the last successful write.
     took_at: Option<Instant>,
-    /// Since when the disk has had something to do and has taken nothing.
+    /// Start of the current period without a write although there is work.
     busy_since: Option<Instant>,
     rest: Rest,
     closed: bool,
     finished: bool,
     losses: Vec<Loss>,
-    /// Files that are not there, or not whole, and where in `losses` they are named.
+    /// Missing or incomplete files, with their index in `losses`.
     broken: HashMap<String, usize>,
 }
 
@@ -127,7 +128,7 @@ impl Awaited for State {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     shared: Arc<Shared>,
-    /// The disk is at work and more waits for it than should.
+    /// Whether the disk works but more than [`LATE`] bytes wait.
     late: Arc<AtomicBool>,
     kept: Arc<Kept>,
 }
@@ -135,9 +136,9 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Something came.
+    /// Announces new operations.
     bell: Bell,
-    /// Everything is written.
+    /// Announces that everything is written.
     finished: Condvar,
 }
 
@@ -154,7 +155,7 @@ impl Queue {
         self.shared.state.lock().expect("no thread panics while it holds the queue")
     }
 
-    /// Puts `ops` into the queue, or names what is lost. Never waits for the disk.
+    /// Queues `ops`, or counts them as lost. Never waits for the disk.
     pub(crate) fn push(&self, ops: impl IntoIterator<Item = Op>) {
         let mut state = self.state();
         let (mut urgent, mut given_up) = (false, 0);
@@ -163,39 +164,39 @@ impl Queue {
             let ends = op.ends();
             given_up += u64::from(!state.take_in(op) && ends);
         }
-        // Who counts on an end that will not be written waits no longer.
+        // An end that is lost counts, too, so that no task waits for it.
         self.kept.add(given_up);
         self.late.store(state.waiting > LATE, Ordering::Relaxed);
         self.shared.bell.ring(&mut state.rest, urgent);
     }
 
-    /// Whether the disk is at work and cannot keep up.
+    /// Returns whether the disk works but cannot keep up.
     pub(crate) fn is_late(&self) -> bool {
         self.late.load(Ordering::Relaxed) && self.state().is_at_work()
     }
 
-    /// Waits until so many exchanges have ended on the disk, or could not be kept. Never waits for a
-    /// disk that stands still, and for none longer than [`AT_WORK`].
-    pub(crate) async fn has_kept(&self, count: u64) {
+    /// Waits until `count` exchanges have ended on the disk or were lost. Does not wait for a stuck disk, and
+    /// at most [`AT_WORK`] for any disk.
+    pub(crate) async fn wait_until_stored(&self, count: u64) {
         if self.state().stands_still() {
             return;
         }
         let Some(turn) = self.kept.turn(count) else { return };
-        let _ = tokio::time::timeout(AT_WORK, turn).await; // late is late: the traffic goes on
+        let _ = tokio::time::timeout(AT_WORK, turn).await; // after the timeout, the traffic continues
     }
 
-    /// Names a loss that happened before the queue.
+    /// Counts a loss that happened before the queue.
     pub(crate) fn lose(&self, loss: Loss) {
         self.state().losses.push(loss);
     }
 
-    /// What has been lost so far.
+    /// Returns the losses so far.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         self.state().losses.clone()
     }
 
-    /// Waits until everything is written, at most until `deadline`; what is still waiting then is
-    /// lost by name.
+    /// Waits until everything is written or `deadline` has passed. Whatever is still queued then becomes a
+    /// loss.
     pub(crate) fn close(&self, deadline: Duration) {
         let mut state = self.state();
         state.closed = true;
@@ -226,13 +227,13 @@ impl Queue {
         self.shared.finished.notify_all();
     }
 
-    /// Writes a group: its files, and then the records that count on them, which go into the log together.
+    /// Writes a group: first its files, then the records that depend on them, in one append.
     fn write(&self, group: &[Arc<Op>], disk: &mut dyn Disk) {
         let (files, records) = group.split_at(group.partition_point(|op| op.record().is_none()));
         for file in files {
             self.write_one(file, disk);
             if !self.wrote(1) {
-                return; // too late: all of it is named as lost
+                return; // closed after the deadline, and everything queued is lost
             }
         }
         self.write_records(records, disk);
@@ -240,7 +241,7 @@ impl Queue {
         self.wrote(records.len());
     }
 
-    /// The first `count` ops are written, or lost; whether the others still matter.
+    /// Removes the first `count` operations, which are written or lost. Returns whether operations remain.
     fn wrote(&self, count: usize) -> bool {
         let mut state = self.state();
         let count = count.min(state.ops.len());
@@ -258,7 +259,7 @@ impl Queue {
                 return;
             }
         }
-        // Each by itself: one may have lost its file, or be what there is still room for.
+        // Written one by one: a record may have lost its file, and some may still fit on the disk.
         records.iter().for_each(|record| self.write_one(record, disk));
     }
 
@@ -272,7 +273,7 @@ impl Queue {
             Op::Part { name, bytes, .. } if self.state().loses_more(name, bytes.len() as u64) => Ok(()),
             Op::Part { name, bytes, .. } => disk.append(name, bytes),
             Op::Finish { name, bytes, .. } if self.state().breaks(name, *bytes) => {
-                // Its first part may be what was lost: then there is no file.
+                // If its first part was lost, there is no file to remove.
                 let _ = disk.remove(name);
                 Ok(())
             }
@@ -290,11 +291,11 @@ impl Queue {
 }
 
 impl State {
-    /// Whether it waits from now on, with its body or without.
+    /// Queues an operation, with or without its body. Returns whether it was queued.
     fn take_in(&mut self, op: Op) -> bool {
         let limit = if self.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
         let mut next = Some(op);
-        // What does not fit may do so without its body.
+        // Without its body, an operation may still fit.
         while let Some(op) = next.take() {
             let size = op.size();
             let headroom = if size <= SMALL { HEADROOM } else { 0 };
@@ -309,7 +310,8 @@ impl State {
         false
     }
 
-    /// What is written next, files before records; it stays at the front until it is written.
+    /// Returns the operations to write next, files before records. They stay at the front until they are
+    /// written.
     fn next_group(&mut self) -> Vec<Arc<Op>> {
         let mut bytes = 0;
         let fits = |op: &&Arc<Op>| {
@@ -327,33 +329,33 @@ impl State {
         self.took_at.is_some_and(|took| took.elapsed() < AT_WORK)
     }
 
-    /// Whether the disk has something to do and does nothing.
+    /// Returns whether the disk has work and does nothing.
     fn stands_still(&self) -> bool {
         self.busy_since.is_some_and(|since| since.elapsed() >= AT_WORK)
     }
 
-    /// Whether a file is broken; if so, these bytes of it are lost too.
+    /// Counts more lost bytes of a broken file. Returns whether the file is broken.
     fn loses_more(&mut self, name: &str, bytes: u64) -> bool {
         let Some(&named) = self.broken.get(name) else { return false };
         self.losses[named].bytes += bytes;
         true
     }
 
-    /// Whether a file that is to be whole is broken; if so, all of its bytes are lost.
+    /// Counts all bytes of a file as lost if it is broken. Returns whether it is.
     fn breaks(&mut self, name: &str, bytes: u64) -> bool {
         let Some(&named) = self.broken.get(name) else { return false };
         self.losses[named].bytes = bytes;
         true
     }
 
-    /// Names what is lost with `op`; gives back the record without its body, where that is left.
+    /// Counts the loss of `op`. Returns its record without the body, if possible.
     fn lose(&mut self, op: &Op, reason: &str) -> Option<Op> {
         let bytes = op.size() as u64;
         let (owner, bare) = match op {
             Op::Log { owner, record, needs: Some(file), ends } => {
                 let bare = log::without_body(record);
                 let bare = bare.map(|record| Op::Log { owner: *owner, record, needs: None, ends: *ends });
-                // A file that is broken was named when it broke.
+                // A broken file is already in the list.
                 if self.broken.contains_key(file) {
                     return bare;
                 }
@@ -361,7 +363,7 @@ impl State {
             }
             Op::Log { owner, .. } => (Owner { what: "record of it", ..*owner }, None),
             Op::File { owner, name, .. } | Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
-                // However many of its parts are lost, it is one thing that is lost.
+                // Lost parts of one file are one loss.
                 if self.loses_more(name, bytes) {
                     return None;
                 }
@@ -383,7 +385,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk that tells what it is asked to do, does it when it may, and has room for so many bytes.
+    /// Disk that reports each call, waits for permission to do it, and has limited space.
     struct Told {
         calls: Sender<String>,
         may: Receiver<()>,
@@ -420,7 +422,7 @@ mod tests {
         }
     }
 
-    /// A queue to such a disk, what the disk says, and what lets it go on.
+    /// Returns a queue to such a disk, the reports of the disk, and the sender of permissions.
     fn queue(room: usize) -> (Queue, Receiver<String>, Sender<()>) {
         let (calls, told) = mpsc::channel();
         let (go_on, may) = mpsc::channel();
@@ -442,7 +444,7 @@ mod tests {
         Op::Log { owner, record: format!("record {n};").into(), needs: Some(format!("file {n}")), ends: true }
     }
 
-    /// What the disk is asked to do with all that came while it was busy with something else, and what is lost.
+    /// Checks the calls and losses for operations that arrived while the disk was busy.
     fn check(room: usize, ops: impl IntoIterator<Item = Op>, expected: Expect) {
         let (queue, told, go_on) = queue(room);
         queue.push([Op::Part { owner: Owner { n: None, what: "out" }, name: "out".into(), bytes: vec![] }]);
@@ -491,7 +493,7 @@ mod tests {
         assert_eq!(lost, ["r000001: request body (8 bytes): the disk did not take it in time"]);
     }
 
-    /// What is left of a record when its body is refused needs room, too.
+    /// A record that loses its body still needs space.
     #[test]
     fn what_waits_for_a_disk_that_stands_still_is_bounded() {
         const MANY: u64 = 25_000;
@@ -499,7 +501,7 @@ mod tests {
         queue.push([head(0)]);
         told.recv().expect("the disk has it in its hands");
         let reads = (0..20).map(|n| wire::SocketRead { seq: n, offset: n, us: n }).collect();
-        let ended = log::encode(log::Record::Ended(log::Ended {
+        let ended = log::encode(log::LogRecord::ExchangeEnd(log::ExchangeEndRecord {
             seq: 1,
             us: 1,
             id: "r000001".into(),
@@ -529,13 +531,13 @@ mod tests {
         assert!(named(MANY) && !named(1), "what did not fit is named");
     }
 
-    /// A head wakes nobody who dozes, and nothing else comes.
+    /// A head does not wake a dozing thread, and nothing else follows.
     #[test]
     fn a_head_alone_gets_to_the_disk() {
         let (queue, told, go_on) = queue(usize::MAX);
         for n in 1..=3 {
             while n > 1 && queue.state().rest == Rest::Working {
-                std::thread::yield_now(); // it puts the last one down
+                std::thread::yield_now(); // until it has written the previous head
             }
             queue.push([head(n)]);
             let asked = told.recv_timeout(Duration::from_secs(30)).expect("the disk was asked");

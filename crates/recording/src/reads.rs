@@ -1,9 +1,9 @@
-//! The table of a response's reads, as it is written into the log and into a dump.
+//! Serialization of a response's reads, for the log and for dumps.
 
 use wire::SocketRead;
 
-/// Appends the items of a list of reads, without its brackets, as a serializer would: there is one for each event of a
-/// stream, and a serializer takes several times as long for so many small things.
+/// Appends the items of a list of reads without brackets, exactly as a serializer would. There is one item per
+/// event of a stream, and a serializer takes several times as long for so many small items.
 pub(crate) fn write(out: &mut Vec<u8>, reads: &[SocketRead]) {
     for (index, SocketRead { seq, offset, us }) in reads.iter().enumerate() {
         let open = if index == 0 { "{\"seq\":" } else { ",{\"seq\":" };

@@ -1,4 +1,4 @@
-//! Writing a recording: whoever stands on the wire hands over what happens.
+//! Recorder: receives wire events and writes a recording.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use redact::Redactor;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use crate::assembly::{Assembled, Assembly, Event, Moment, RawHeader};
+use crate::assembly::{Assembled, Assembly, Moment, RawHeader, WireEvent};
 use crate::disk::Disk;
 use crate::dump::Surroundings;
 use crate::folder;
@@ -23,56 +23,56 @@ use crate::queue::Queue;
 use crate::tap::ExchangeTap;
 use crate::time::iso;
 
-/// Bytes that may wait to be searched for secrets before [`ExchangeTap::room`] makes the wire wait
-/// for the processor (never for the disk).
+/// Maximum number of unsearched bytes. Beyond it, [`Recorder::wait_for_room`] makes the traffic wait for the
+/// processor, never for the disk.
 const UNSEARCHED: usize = 8 << 20;
-/// How much longer a read takes while the disk is late.
+/// Delay of each read while the disk is late.
 const PACE: Duration = Duration::from_millis(2);
-/// Kept free for the manifest of a recording whose disk is full.
+/// Size of the space that is reserved for the manifest in case the disk gets full.
 const RESERVE: usize = 256 << 10;
 
-/// What a new recording is told about itself.
+/// Options of a new recording.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// The recording's own folder.
+pub struct RecordingOptions {
+    /// Folder of the recording.
     pub dir: PathBuf,
-    /// When it begins.
+    /// Start time.
     pub started_at: SystemTime,
-    /// The first words of the manifest: command, listen addresses, upstreams.
+    /// First manifest: command, listen addresses, upstreams.
     pub manifest: Manifest,
 }
 
-/// A recording could not be begun.
+/// Error when creating a recording.
 #[derive(Debug, Error)]
 pub enum CreateError {
-    /// There is something in the folder.
+    /// The folder is not empty.
     #[error("the folder `{}` is not empty", dir.display())]
     NotEmpty {
-        /// The folder.
+        /// Folder.
         dir: PathBuf,
     },
-    /// The folder cannot be made or written.
+    /// The folder cannot be created or written.
     #[error("cannot write a recording to `{}`", dir.display())]
     Io {
-        /// The folder.
+        /// Folder.
         dir: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// The command's two outputs.
+/// Output stream of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Output {
+pub enum OutputStream {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
-impl Output {
-    /// The file that keeps it.
+impl OutputStream {
+    /// Returns the name of the file that keeps the output.
     pub fn file(self) -> &'static str {
         match self {
             Self::Stdout => "stdout.txt",
@@ -81,7 +81,7 @@ impl Output {
     }
 }
 
-/// Writes one recording. Clones write the same one.
+/// Writes one recording. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -90,14 +90,14 @@ pub struct Recorder {
 #[derive(Debug)]
 struct Shared {
     clock: Instant,
-    /// Numbers for what happens. Those of the log's records are taken while the line is held, so that
-    /// the log is in order.
+    /// Next sequence number. Numbers of log records are taken under the queue's lock, so that the log is in
+    /// order.
     next_seq: AtomicU64,
     line: Arc<Line>,
     unsearched: Arc<Unsearched>,
     queue: Queue,
-    /// What is in flight is being cut, and not by the harness.
-    cutting: AtomicBool,
+    /// Whether open exchanges are cut by the recorder, not by the harness.
+    shutting_down: AtomicBool,
     assembly: Mutex<Option<JoinHandle<Assembled>>>,
 }
 
@@ -107,39 +107,39 @@ struct Unsearched {
     less: Notify,
 }
 
-/// What a finished recorder leaves for the sealing.
+/// Result of a finished recorder, to be sealed.
 #[derive(Debug)]
-pub struct Finished {
-    /// With everything it learned.
+pub struct FinishedRecording {
+    /// Redactor with everything that it learned.
     pub redactor: Redactor,
-    /// How much was recorded.
+    /// Numbers of exchanges.
     pub counts: Counts,
-    /// What could not be kept.
+    /// List of everything that could not be kept.
     pub losses: Vec<Loss>,
-    /// Bodies that could not be unpacked to be searched, and why.
+    /// Bodies that could not be decompressed for the search for secrets, with reasons.
     pub unsearched: Vec<String>,
-    /// Something was learned after something had been written.
+    /// Whether the redactor learned a secret after something had been written.
     pub learned_late: bool,
 }
 
 impl Recorder {
-    /// Makes the folder and begins; `make_disk` is told the folder. What `settings` says is redacted.
+    /// Creates the folder and starts recording. `make_disk` gets the folder. The text in `options` is redacted.
     pub fn create(
-        settings: &mut Settings,
+        options: &mut RecordingOptions,
         mut redactor: Redactor,
         make_disk: impl FnOnce(&Path) -> Box<dyn Disk>,
     ) -> Result<Self, CreateError> {
-        settings.manifest.redact(&mut redactor);
-        let failed = |source| CreateError::Io { dir: settings.dir.clone(), source };
-        make_folder(settings).map_err(failed).and_then(|empty| {
-            if empty { Ok(()) } else { Err(CreateError::NotEmpty { dir: settings.dir.clone() }) }
+        options.manifest.redact(&mut redactor);
+        let failed = |source| CreateError::Io { dir: options.dir.clone(), source };
+        make_folder(options).map_err(failed).and_then(|empty| {
+            if empty { Ok(()) } else { Err(CreateError::NotEmpty { dir: options.dir.clone() }) }
         })?;
-        let queue = Queue::start(make_disk(&settings.dir)).map_err(failed)?;
+        let queue = Queue::start(make_disk(&options.dir)).map_err(failed)?;
         let line = Arc::new(Line::default());
         let unsearched = Arc::new(Unsearched::default());
         let surroundings = Surroundings {
-            started_at: settings.started_at,
-            workspace: settings.manifest.command.as_ref().map(|command| command.cwd.clone()),
+            started_at: options.started_at,
+            workspace: options.manifest.command.as_ref().map(|command| command.cwd.clone()),
         };
         let mut assembly = Assembly::new(redactor, queue.clone(), surroundings);
         let (searched, coming) = (unsearched.clone(), line.clone());
@@ -161,26 +161,26 @@ impl Recorder {
                 line,
                 unsearched,
                 queue,
-                cutting: AtomicBool::new(false),
+                shutting_down: AtomicBool::new(false),
                 assembly,
             }),
         })
     }
 
-    /// A request's head arrived. `url` is where it goes.
-    pub fn arrived(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
+    /// Begins an exchange when a request's head has arrived. `url` is its target.
+    pub fn begin_exchange(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
         let (method, url) = (method.to_owned(), url.to_owned());
-        let arrived = |n| Event::Arrived { n, at: self.moment(), method, url, headers };
+        let arrived = |n| WireEvent::RequestHead { n, at: self.moment(), method, url, headers };
         ExchangeTap::new(self.clone(), self.shared.line.begin(arrived))
     }
 
-    /// The command printed something.
-    pub fn printed(&self, output: Output, bytes: Vec<u8>) {
-        self.hand_over(Event::Printed { output, bytes });
+    /// Records output of the command.
+    pub fn record_output(&self, output: OutputStream, bytes: Vec<u8>) {
+        self.hand_over(WireEvent::Output { output, bytes });
     }
 
-    /// Something of the exchange at hand will not be kept, whatever the disk does.
-    pub fn lose(&self, what: &str, reason: &str) {
+    /// Records a loss that has nothing to do with the disk.
+    pub fn record_loss(&self, what: &str, reason: &str) {
         self.shared.queue.lose(Loss {
             request_id: None,
             what: what.to_owned(),
@@ -189,65 +189,68 @@ impl Recorder {
         });
     }
 
-    /// From now on an exchange that is dropped was cut by us: its record says so.
-    pub fn cut(&self) {
-        self.shared.cutting.store(true, Ordering::Relaxed);
+    /// Marks exchanges that are dropped from now on as cut by the recorder.
+    pub fn begin_shutdown(&self) {
+        self.shared.shutting_down.store(true, Ordering::Relaxed);
     }
 
-    /// Like [`Recorder::room`], for a thread of its own.
-    pub fn wait_for_room(&self) {
+    /// Waits like [`Recorder::wait_for_room`], but blocks the thread.
+    pub fn block_until_room(&self) {
         while !self.shared.unsearched.has_room() {
             std::thread::sleep(PACE);
         }
     }
 
-    /// What could not be kept so far.
+    /// Returns the losses so far.
     pub fn losses(&self) -> Vec<Loss> {
         self.shared.queue.losses()
     }
 
-    /// Waits until there is room for more; ready at once unless the processor is behind.
+    /// Waits until there is room for more data. Returns at once unless the processor is behind.
     ///
-    /// While the disk is at work but late, it takes [`PACE`] longer: on a machine where everybody wants
-    /// the processor, the thread that writes would otherwise starve, and bytes be lost. A disk that
-    /// does nothing is not waited for.
-    pub async fn room(&self) {
+    /// While the disk works but is late, it waits [`PACE`] longer. Otherwise the writing thread could starve on
+    /// a busy machine and bytes would be lost. It does not wait for a stuck disk.
+    pub async fn wait_for_room(&self) {
         if self.shared.queue.is_late() {
             tokio::time::sleep(PACE).await;
         }
         while !self.shared.unsearched.has_room() {
             let less = self.shared.unsearched.less.notified();
             if self.shared.unsearched.has_room() {
-                return; // it came to be before we listened
+                return; // the notification came before `notified`
             }
             less.await;
         }
     }
 
-    /// Waits until the exchanges that ended first, so many of them, are on the disk; see
-    /// [`ExchangeTap::is_kept`].
-    pub(crate) async fn has_kept(&self, ended: u64) {
-        self.shared.queue.has_kept(ended).await;
+    /// Waits until the first `ended` exchanges to end are on the disk; see [`ExchangeTap::wait_until_stored`].
+    pub(crate) async fn wait_until_stored(&self, ended: u64) {
+        self.shared.queue.wait_until_stored(ended).await;
     }
 
-    /// Ends the recording's writing: what happened is searched and written, within `deadline`.
-    /// `None` when it was finished before.
-    pub fn finish(&self, deadline: Duration) -> Option<Finished> {
+    /// Finishes within `deadline`: searches and writes everything. Returns `None` if it was finished before.
+    pub fn finish(&self, deadline: Duration) -> Option<FinishedRecording> {
         self.shared.line.close();
         let thread = self.shared.assembly.lock().expect("nobody panics with it").take()?;
         let Assembled { redactor, counts, unsearched, learned_late } = thread.join().ok()?;
         self.shared.queue.close(deadline);
-        Some(Finished { redactor, counts, losses: self.shared.queue.losses(), unsearched, learned_late })
+        Some(FinishedRecording {
+            redactor,
+            counts,
+            losses: self.shared.queue.losses(),
+            unsearched,
+            learned_late,
+        })
     }
 
-    /// Hands over something that has no place of its own in the log.
-    pub(crate) fn hand_over(&self, event: Event) {
+    /// Queues an event without a log record.
+    pub(crate) fn hand_over(&self, event: WireEvent) {
         self.shared.unsearched.grow(event.size());
         self.shared.line.put(|| event);
     }
 
-    /// Hands over something that has its own place in the log; how many exchanges have ended with it.
-    pub(crate) fn happened(&self, make: impl FnOnce(Moment) -> Event) -> u64 {
+    /// Queues an event with a log record. Returns the number of exchanges that have ended.
+    pub(crate) fn hand_over_record(&self, make: impl FnOnce(Moment) -> WireEvent) -> u64 {
         self.shared.line.put(|| {
             let event = make(self.moment());
             self.shared.unsearched.grow(event.size());
@@ -255,21 +258,21 @@ impl Recorder {
         })
     }
 
-    /// The next place in the one order, and the time.
+    /// Returns the next sequence number and the time.
     pub(crate) fn moment(&self) -> Moment {
         let us = self.shared.clock.elapsed().as_micros() as u64;
         Moment { seq: self.shared.next_seq.fetch_add(1, Ordering::Relaxed), us }
     }
 
-    /// What is in flight is being cut, and not by the harness.
-    pub(crate) fn is_cutting(&self) -> bool {
-        self.shared.cutting.load(Ordering::Relaxed)
+    /// Returns whether open exchanges are cut by the recorder.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shared.shutting_down.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.line.close(); // nobody is left who could hand over more
+        self.line.close(); // no other handle exists that could add events
     }
 }
 
@@ -289,23 +292,23 @@ impl Unsearched {
     }
 }
 
-/// Makes the folder with the first manifest; `false` when there is something in it already.
-fn make_folder(settings: &Settings) -> std::io::Result<bool> {
-    let dir = &settings.dir;
+/// Creates the folder with a first manifest. Returns `false` if the folder is not empty.
+fn make_folder(options: &RecordingOptions) -> std::io::Result<bool> {
+    let dir = &options.dir;
     std::fs::create_dir_all(dir)?;
     if std::fs::read_dir(dir)?.next().is_some() {
         return Ok(false);
     }
-    // What people and models said is nobody else's business. Not every disk can keep that to itself.
+    // The conversation is private. Some disks do not support permissions, so an error is ignored.
     let _ = std::fs::set_permissions(dir, Permissions::from_mode(0o700));
     std::fs::create_dir(dir.join(folder::DUMPS))?;
     std::fs::create_dir(dir.join(folder::BLOBS))?;
     let manifest = Manifest {
         format: MANIFEST_FORMAT,
         offshoot: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: iso(settings.started_at),
+        started_at: iso(options.started_at),
         unsealed_because: Some("the recorder has not ended it".to_owned()),
-        ..settings.manifest.clone()
+        ..options.manifest.clone()
     };
     std::fs::write(dir.join(folder::MANIFEST), manifest.to_json())?;
     std::fs::write(dir.join(folder::RESERVE), vec![0; RESERVE])?;

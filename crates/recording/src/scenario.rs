@@ -1,33 +1,33 @@
-//! What a scenario expects of its recordings: said in `scenario.yaml`, kept in `scenario.json`, judged by the check.
+//! Expectations of a scenario: written in `scenario.yaml`, kept in `scenario.json`, checked by `parity`.
 
 use serde::{Deserialize, Serialize};
 
-/// What a recording of the scenario should show.
+/// Expected contents of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Expects {
-    /// At least so many sub-agents are launched by one reply.
+pub struct Expectations {
+    /// Minimum number of sub-agents that one reply launches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawns_in_one_turn: Option<u32>,
-    /// They are launched in the background.
+    /// Whether they run in the background.
     pub background: bool,
-    /// Main asks for their results.
+    /// Whether main asks for their results.
     pub polling: bool,
-    /// Main is told of their results.
+    /// Whether main is notified of their results.
     pub wakeup: bool,
-    /// A running one is cancelled.
+    /// Whether a running one is cancelled.
     pub cancel: bool,
-    /// One is asked for that does not exist.
+    /// Whether an unknown job is asked for.
     pub unknown_job: bool,
-    /// A sub-agent tries to write, and may not.
+    /// Whether a sub-agent is refused a write.
     pub denied_write: bool,
 }
 
-/// An expectation by its name.
+/// Name of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "they are those of `Expects`")]
-pub enum Surface {
+pub enum Expectation {
     SpawnsInOneTurn,
     Background,
     Polling,
@@ -37,34 +37,34 @@ pub enum Surface {
     DeniedWrite,
 }
 
-/// What stands in for a surface that a harness, or a version of it, does not have.
+/// Replacement for a feature that a harness, or a version of it, lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StandIn {
-    /// The harness.
+pub struct Fallback {
+    /// Name of the harness.
     pub harness: String,
-    /// The expectations that it stands in for, by their names.
+    /// Expectations that it replaces.
     #[serde(default, rename = "for")]
-    pub surfaces: Vec<Surface>,
-    /// Which versions; all where it does not say.
+    pub surfaces: Vec<Expectation>,
+    /// Affected versions; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub versions: Option<Versions>,
-    /// What is different there.
+    pub versions: Option<VersionRange>,
+    /// Description of the difference.
     pub note: String,
 }
 
-/// Some versions of a harness, written as in `before 2.1` or `2.1 and later`.
+/// Versions of a harness, written as `before 2.1` or `2.1 and later`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Versions {
-    /// Those before this one.
+pub enum VersionRange {
+    /// Versions before this one.
     Before(String),
-    /// This one and those behind it.
+    /// This version and later ones.
     From(String),
 }
 
-impl Versions {
-    /// Whether a version is among them. One that is not made of numbers counts as newer than all.
+impl VersionRange {
+    /// Returns whether a version is included. A version without numbers counts as newer than all others.
     pub fn include(&self, version: &str) -> bool {
         let numbers = |version: &str| -> Vec<u64> {
             version.split(['.', '-']).map_while(|part| part.parse().ok()).collect()
@@ -80,7 +80,7 @@ impl Versions {
     }
 }
 
-impl TryFrom<String> for Versions {
+impl TryFrom<String> for VersionRange {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -101,11 +101,11 @@ fn wrong(text: &str) -> String {
     format!("`{text}` does not say which versions; write `before 2.1` or `2.1 and later`")
 }
 
-impl From<Versions> for String {
-    fn from(versions: Versions) -> Self {
+impl From<VersionRange> for String {
+    fn from(versions: VersionRange) -> Self {
         match versions {
-            Versions::Before(bound) => format!("before {bound}"),
-            Versions::From(bound) => format!("{bound} and later"),
+            VersionRange::Before(bound) => format!("before {bound}"),
+            VersionRange::From(bound) => format!("{bound} and later"),
         }
     }
 }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn versions_are_before_or_from_one() {
-        let versions = |text: &str| Versions::try_from(text.to_owned());
+        let versions = |text: &str| VersionRange::try_from(text.to_owned());
         let before = versions("before 2.1").expect("good");
         let later = versions("2.1 and later").expect("good");
         for (version, is_old) in

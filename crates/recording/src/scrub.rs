@@ -1,7 +1,6 @@
-//! What is learned late is removed from what was already written.
+//! Removes secrets that were learned late from what was already written.
 //!
-//! Every exchange is read, redacted again with everything that is known by now, and its dumps and
-//! records are written anew.
+//! Every exchange is read and redacted again with all known secrets, and its dumps and records are rewritten.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -15,32 +14,32 @@ use wire::json::Edits;
 use wire::{Body, Header};
 
 use crate::body::{self, hex};
-use crate::disk::{Disk as _, Folder};
+use crate::disk::{Disk as _, FolderDisk};
 use crate::dump::Surroundings;
 use crate::folder;
 use crate::hints::{Hints, header};
-use crate::log::{self, Place, Reader, Record, StoredBody};
+use crate::log::{self, BodyLocation, LogRecord, Reader, StoredBody};
 use crate::open::{Entry, OpenError, Recording};
-use crate::recorder::Output;
+use crate::recorder::OutputStream;
 use crate::seal::SealError;
 
-/// What became of each blob, by its old digest.
+/// Scrubbed blobs by their old digests.
 type Blobs = HashMap<String, Scrubbed>;
 
-/// A file that was redacted again.
+/// File that was redacted again.
 struct Scrubbed {
     sha256: String,
     bytes: u64,
-    /// It was stored in this coding and is now decoded.
+    /// Coding that the file was stored in, if it was decoded.
     decoded_from: Option<String>,
-    /// `None` where it was decoded just now: the old places are unknown.
+    /// Edits; `None` if the file was decoded just now, because the old offsets are unknown then.
     edits: Option<Edits>,
 }
 
-/// A stream that is no longer is searched whole, however far apart the pieces of its texts are.
+/// Maximum size of a stream that is searched in one piece, however far apart the parts of its texts are.
 const LONGEST_HELD: u64 = 64 << 20;
 
-/// Whether a long stream holds a secret whose pieces were too far apart to be seen together as they came.
+/// Returns whether a long stream contains a secret whose parts were too far apart to be found on arrival.
 pub(crate) fn is_needed(dir: &Path, redactor: &Redactor) -> Result<bool, SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     if fs::read_dir(dir.join(folder::BLOBS)).map_err(failed)?.next().is_none() {
@@ -50,7 +49,7 @@ pub(crate) fn is_needed(dir: &Path, redactor: &Redactor) -> Result<bool, SealErr
     for (stored, _, headers) in recording.entries().iter().flat_map(Entry::bodies) {
         let name = folder::blob(&stored.sha256);
         let path = dir.join(&name);
-        let is_held = stored.at == Place::Blob && is_stream(headers) && stored.bytes <= LONGEST_HELD;
+        let is_held = stored.at == BodyLocation::Blob && is_stream(headers) && stored.bytes <= LONGEST_HELD;
         if is_held
             && path.exists()
             && !redactor.find_residues(&name, &fs::read(path).map_err(failed)?).is_empty()
@@ -66,13 +65,13 @@ fn is_stream(headers: &[Header]) -> bool {
     ["event-stream", "ndjson", "jsonl", "json-seq"].iter().any(|stream| kind.contains(stream))
 }
 
-/// Redacts again everything that was written.
+/// Redacts everything that was written.
 pub(crate) fn scrub(dir: &Path, redactor: &mut Redactor) -> Result<(), SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     redactor.set_late(true);
     let recording = open(dir)?;
     let blobs = scrub_blobs(dir, &recording, redactor).map_err(failed)?;
-    for output in [Output::Stdout, Output::Stderr] {
+    for output in [OutputStream::Stdout, OutputStream::Stderr] {
         let path = dir.join(output.file());
         if path.exists() {
             scrub_file(&path, output.file(), None, redactor).map_err(failed)?;
@@ -100,8 +99,8 @@ fn scrub_blobs(dir: &Path, recording: &Recording, redactor: &mut Redactor) -> io
     Ok(scrubbed)
 }
 
-/// Redacts one blob in place: through a window, or whole where it is compressed or a stream. What was
-/// decoded before is in no coding any more, whatever its headers say.
+/// Redacts one blob in place: through a window, or in one piece if it is compressed or a stream. A blob that
+/// was decoded before has no coding, whatever its headers say.
 fn scrub_blob(
     path: &Path,
     name: &str,
@@ -162,7 +161,7 @@ fn scrub_file(
     Ok(Scrubbed { sha256: hex(hasher.finalize()), bytes, decoded_from: None, edits })
 }
 
-/// Writes every dump anew, and then the log that refers to them.
+/// Rewrites every dump, then the log that refers to them.
 fn scrub_exchanges(
     dir: &Path,
     recording: &Recording,
@@ -176,12 +175,12 @@ fn scrub_exchanges(
         let mut entry = entry.clone();
         let (request, response) = scrubber.entry(&mut entry).map_err(|source| unreadable(dir, source))?;
         write_dumps(dir, &surroundings, &entry, request, response)?;
-        scrubbed.insert(entry.arrived.id.clone(), entry);
+        scrubbed.insert(entry.request_head.id.clone(), entry);
     }
     rewrite_log(dir, &scrubbed)
 }
 
-/// The log with its records replaced by the scrubbed ones, in their old order.
+/// Replaces the records of the log by the scrubbed ones, in their old order.
 fn rewrite_log(dir: &Path, scrubbed: &HashMap<String, Entry>) -> Result<(), SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     let path = dir.join(folder::LOG);
@@ -191,13 +190,19 @@ fn rewrite_log(dir: &Path, scrubbed: &HashMap<String, Entry>) -> Result<(), Seal
     while let Some(record) = reader.next().map_err(|source| SealError::Log { dir: dir.to_owned(), source })? {
         let of = |id: &str| scrubbed.get(id);
         let record = match &record {
-            Record::Opened(_) => Some(record),
-            Record::Arrived(old) => of(&old.id).map(|entry| Record::Arrived(entry.arrived.clone())),
-            Record::Asked(old) => of(&old.id).and_then(|entry| entry.asked.clone()).map(Record::Asked),
-            Record::Answered(old) => {
-                of(&old.id).and_then(|entry| entry.answered.clone()).map(Record::Answered)
+            LogRecord::LogStart(_) => Some(record),
+            LogRecord::RequestHead(old) => {
+                of(&old.id).map(|entry| LogRecord::RequestHead(entry.request_head.clone()))
             }
-            Record::Ended(old) => of(&old.id).and_then(|entry| entry.ended.clone()).map(Record::Ended),
+            LogRecord::RequestBody(old) => {
+                of(&old.id).and_then(|entry| entry.request_body.clone()).map(LogRecord::RequestBody)
+            }
+            LogRecord::ResponseHead(old) => {
+                of(&old.id).and_then(|entry| entry.response_head.clone()).map(LogRecord::ResponseHead)
+            }
+            LogRecord::ExchangeEnd(old) => {
+                of(&old.id).and_then(|entry| entry.exchange_end.clone()).map(LogRecord::ExchangeEnd)
+            }
         };
         if let Some(record) = record {
             output.write_all(&log::encode(record)).map_err(failed)?;
@@ -214,35 +219,36 @@ struct Scrubber<'a> {
 }
 
 impl Scrubber<'_> {
-    /// Redacts an exchange's records; returns its two bodies, where they are not in blobs.
+    /// Redacts an exchange's records and returns both bodies, unless they are in blobs.
     fn entry(&mut self, entry: &mut Entry) -> Result<(Vec<u8>, Vec<u8>), OpenError> {
-        self.headers("request headers", &mut entry.arrived.headers);
-        entry.arrived.url = self.redactor.redact_url("request address", &entry.arrived.url);
+        self.headers("request headers", &mut entry.request_head.headers);
+        entry.request_head.url = self.redactor.redact_url("request address", &entry.request_head.url);
         let mut request = Vec::new();
-        if let Some(asked) = &mut entry.asked {
-            let dump = folder::request_dump(&asked.id);
-            self.headers("request trailers", &mut asked.trailers);
-            (request, _) = self.body("request body", &mut asked.body, &dump, &entry.arrived.headers)?;
+        if let Some(request_body) = &mut entry.request_body {
+            let dump = folder::request_dump(&request_body.id);
+            self.headers("request trailers", &mut request_body.trailers);
+            (request, _) =
+                self.body("request body", &mut request_body.body, &dump, &entry.request_head.headers)?;
         }
         let mut headers: &[Header] = &[];
-        if let Some(answered) = &mut entry.answered {
-            self.headers("response headers", &mut answered.headers);
-            headers = &answered.headers;
+        if let Some(response_head) = &mut entry.response_head {
+            self.headers("response headers", &mut response_head.headers);
+            headers = &response_head.headers;
         }
         let mut response = Vec::new();
-        if let Some(ended) = &mut entry.ended {
-            self.headers("response trailers", &mut ended.trailers);
-            if let Some(error) = &mut ended.error {
+        if let Some(exchange_end) = &mut entry.exchange_end {
+            self.headers("response trailers", &mut exchange_end.trailers);
+            if let Some(error) = &mut exchange_end.error {
                 *error = self.line("error", error);
             }
-            let dump = folder::response_dump(&ended.id);
+            let dump = folder::response_dump(&exchange_end.id);
             let edits;
-            (response, edits) = self.body("response body", &mut ended.body, &dump, headers)?;
+            (response, edits) = self.body("response body", &mut exchange_end.body, &dump, headers)?;
             let offsets = match edits {
-                Some(edits) => edits.shift(ended.reads.iter().map(|read| read.offset as usize)),
-                None => vec![0; ended.reads.len()], // decoded just now: the places are unknown
+                Some(edits) => edits.shift(exchange_end.reads.iter().map(|read| read.offset as usize)),
+                None => vec![0; exchange_end.reads.len()], // decoded just now: the offsets are unknown
             };
-            ended.reads.iter_mut().zip(offsets).for_each(|(read, offset)| read.offset = offset as u64);
+            exchange_end.reads.iter_mut().zip(offsets).for_each(|(read, offset)| read.offset = offset as u64);
         }
         Ok((request, response))
     }
@@ -254,7 +260,7 @@ impl Scrubber<'_> {
         dump: &str,
         headers: &[Header],
     ) -> Result<(Vec<u8>, Option<Edits>), OpenError> {
-        if let Some(blob) = self.blobs.get(&stored.sha256).filter(|_| stored.at == Place::Blob) {
+        if let Some(blob) = self.blobs.get(&stored.sha256).filter(|_| stored.at == BodyLocation::Blob) {
             (stored.sha256, stored.bytes) = (blob.sha256.clone(), blob.bytes);
             stored.decoded_from = stored.decoded_from.take().or_else(|| blob.decoded_from.clone());
             return Ok((Vec::new(), blob.edits.clone()));
@@ -289,20 +295,26 @@ impl Scrubber<'_> {
     }
 }
 
-/// Writes the dumps that did not get to the disk, as far as the log knows what is in them.
+/// Writes the dumps that did not reach the disk, from the data in the log.
 pub(crate) fn write_missing_dumps(dir: &Path) -> Result<(), SealError> {
     let recording = open(dir)?;
     let surroundings = surroundings(&recording);
     for entry in recording.entries() {
         let missing = |name: String| !dir.join(name).exists();
-        let id = &entry.arrived.id;
+        let id = &entry.request_head.id;
         if missing(folder::request_dump(id)) || missing(folder::response_dump(id)) {
             let body = |stored: Option<&StoredBody>, dump: String| match stored {
                 Some(stored) => recording.body(stored, &dump).map_err(|source| unreadable(dir, source)),
                 None => Ok(Body::Missing),
             };
-            let request = body(entry.asked.as_ref().map(|asked| &asked.body), folder::request_dump(id))?;
-            let response = body(entry.ended.as_ref().map(|ended| &ended.body), folder::response_dump(id))?;
+            let request = body(
+                entry.request_body.as_ref().map(|request_body| &request_body.body),
+                folder::request_dump(id),
+            )?;
+            let response = body(
+                entry.exchange_end.as_ref().map(|exchange_end| &exchange_end.body),
+                folder::response_dump(id),
+            )?;
             let here = |body| if let Body::Inline(bytes) = body { bytes } else { Vec::new() };
             write_dumps(dir, &surroundings, entry, here(request), here(response))?;
         }
@@ -334,24 +346,30 @@ fn write_dumps(
     request: Vec<u8>,
     response: Vec<u8>,
 ) -> Result<(), SealError> {
-    let Some(asked) = &entry.asked else { return Ok(()) };
-    let hints = Hints::of(&entry.arrived.url, &entry.arrived.headers, &request);
-    let dump = surroundings.request_dump(&entry.arrived, &hints, asked, request);
-    write_dump(dir, &folder::request_dump(&asked.id), &dump.into_json())?;
-    let Some(ended) = &entry.ended else { return Ok(()) };
-    let dump = surroundings.response_dump(&entry.arrived, &hints, entry.answered.as_ref(), ended, response);
-    write_dump(dir, &folder::response_dump(&ended.id), &dump.into_json())
+    let Some(request_body) = &entry.request_body else { return Ok(()) };
+    let hints = Hints::of(&entry.request_head.url, &entry.request_head.headers, &request);
+    let dump = surroundings.request_dump(&entry.request_head, &hints, request_body, request);
+    write_dump(dir, &folder::request_dump(&request_body.id), &dump.into_json())?;
+    let Some(exchange_end) = &entry.exchange_end else { return Ok(()) };
+    let dump = surroundings.response_dump(
+        &entry.request_head,
+        &hints,
+        entry.response_head.as_ref(),
+        exchange_end,
+        response,
+    );
+    write_dump(dir, &folder::response_dump(&exchange_end.id), &dump.into_json())
 }
 
-/// A dump that the disk does not take is one that was lost before.
+/// Writes a dump. A full disk is no error: the dump was lost before, too.
 fn write_dump(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), SealError> {
-    match Folder::new(dir).write(name, bytes) {
+    match FolderDisk::new(dir).write(name, bytes) {
         Err(error) if !is_full(&error) => Err(SealError::Io { dir: dir.to_owned(), source: error }),
         _ => Ok(()),
     }
 }
 
-/// Whether there is no more room, on the disk or in what this process may take of it.
+/// Returns whether the disk or the process's quota is full.
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | FileTooLarge | QuotaExceeded)

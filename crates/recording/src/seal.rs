@@ -1,4 +1,4 @@
-//! Sealing: the last look for secrets, the digests, and the manifest that says so.
+//! Sealing: the final search for secrets, the digests, and the final manifest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,78 +12,77 @@ use wire::encoding::decode_partly;
 
 use crate::body::{self, hex};
 use crate::folder;
-use crate::log::{LogError, Place};
+use crate::log::{BodyLocation, LogError};
 use crate::loss::{self, Loss};
 use crate::manifest::{LaneEntry, MANIFEST_FORMAT, Manifest};
 use crate::open::{Entry, OpenError, Recording};
-use crate::recorder::{Finished, Output};
+use crate::recorder::{FinishedRecording, OutputStream};
 use crate::scrub;
 use crate::source::Source;
 
-/// Files are searched in pieces of this size, each with the end of the one before it.
+/// Size of the pieces in which files are searched. Each begins with the end of the previous one.
 const PIECE: usize = 4 << 20;
 const OVERLAP: usize = 64 << 10;
-/// As much of a compressed body as was searched when it came.
+/// Maximum decompressed size that is searched, equal to the limit on arrival.
 const MOST_UNPACKED: usize = 64 << 20;
-/// How a dump says that its body is not text.
+/// Text in a dump whose body is in base64.
 const OPAQUE: &[u8] = br#""body":{"base64":""#;
 
-/// A recording that could not be sealed. What was recorded is still there.
+/// Error when sealing. The recording itself is kept.
 #[derive(Debug, Error)]
 pub enum SealError {
-    /// Something that looks like a secret is still there.
+    /// A leftover secret was found.
     #[error("`{}` still holds what looks like a secret, so it is not sealed: {}", dir.display(), found.join(", "))]
     Residue {
-        /// The recording.
+        /// Folder of the recording.
         dir: PathBuf,
-        /// Where, and by which rule; never the value.
+        /// Places and rules, never the value.
         found: Vec<String>,
     },
-    /// A file could not be read or written.
+    /// A file cannot be read or written.
     #[error("cannot seal `{}`", dir.display())]
     Io {
-        /// The recording.
+        /// Folder of the recording.
         dir: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// What was written cannot be read back.
+    /// The recording cannot be read back.
     #[error("cannot seal `{}`: what was written does not read back", dir.display())]
     Unreadable {
-        /// The recording.
+        /// Folder of the recording.
         dir: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: OpenError,
     },
     /// The log cannot be read back.
     #[error("cannot seal `{}`: its log does not read back", dir.display())]
     Log {
-        /// The recording.
+        /// Folder of the recording.
         dir: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: LogError,
     },
 }
 
-/// What the sealing found.
+/// Findings of the sealing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sealed {
-    /// What could not be kept.
+pub struct SealReport {
+    /// List of everything that could not be kept.
     pub losses: Vec<Loss>,
-    /// Bodies that could not be unpacked to be searched, and why.
+    /// Bodies that could not be decompressed for the search for secrets, with reasons.
     pub unsearched: Vec<String>,
-    /// Places that look random enough to be a secret that no rule knows.
+    /// Places that look random enough to be an unknown kind of secret.
     pub suspicious: Vec<String>,
 }
 
-impl Finished {
-    /// Seals the recording in `dir`. `manifest` says what the caller knows: the command and how it
-    /// ended, the addresses, the times. Where it says why the recording is not whole, everything is done as
-    /// for a seal, and it stays unsealed for that reason.
-    pub fn seal(mut self, dir: &Path, manifest: Manifest) -> Result<Sealed, SealError> {
+impl FinishedRecording {
+    /// Seals the recording in `dir`. `manifest` has the caller's data: command, exit code, addresses, times. If
+    /// it has a reason why the recording is incomplete, all steps are taken but the recording stays unsealed.
+    pub fn seal(mut self, dir: &Path, manifest: Manifest) -> Result<SealReport, SealError> {
         let failed = |source| SealError::Io { dir: dir.to_owned(), source };
         remove_if_there(&dir.join(folder::RESERVE)).map_err(failed)?;
         if self.learned_late || scrub::is_needed(dir, &self.redactor)? {
@@ -96,12 +95,12 @@ impl Finished {
         if let Some(code) = manifest.command.as_ref().and_then(|command| command.exit_code) {
             fs::write(dir.join(folder::EXIT_CODE), format!("{code}\n")).map_err(failed)?;
             let kept = manifest.command.as_ref().is_some_and(|command| command.output_not_kept.is_none());
-            for output in [Output::Stdout, Output::Stderr].into_iter().filter(|_| kept) {
-                // A command that printed nothing has an empty file, not none.
+            for output in [OutputStream::Stdout, OutputStream::Stderr].into_iter().filter(|_| kept) {
+                // A command without output gets an empty file.
                 File::options().append(true).create(true).open(dir.join(output.file())).map_err(failed)?;
             }
         }
-        name_by_content(dir, Output::Stdout).map_err(failed)?;
+        name_by_content(dir, OutputStream::Stdout).map_err(failed)?;
         let mut manifest = Manifest {
             format: MANIFEST_FORMAT,
             offshoot: env!("CARGO_PKG_VERSION").to_owned(),
@@ -112,7 +111,7 @@ impl Finished {
             digests: digests(dir).map_err(failed)?,
             ..manifest
         };
-        // Once more, with all that has been learned since it was begun.
+        // Redacted again, because the redactor has learned more since the start.
         manifest.redact(&mut self.redactor);
         manifest.redaction = self.redactor.report();
         let Look { residue, suspicious } = look(dir, &manifest, &self.redactor)?;
@@ -124,20 +123,20 @@ impl Finished {
         manifest.sealed = manifest.unsealed_because.is_none();
         manifest.suspicious.clone_from(&suspicious);
         if let Err(error) = write_manifest(dir, &manifest) {
-            // What could not be kept is worth more than the proof that the rest is whole.
+            // The list of losses is worth more than the digests.
             let why = format!("its manifest did not fit on the disk: {error}");
-            let _ = write_manifest(dir, &manifest.bare(why)); // the error that matters is the one we return
+            let _ = write_manifest(dir, &manifest.bare(why)); // report the first error
             return Err(failed(error));
         }
         if clean {
-            Ok(Sealed { losses: self.losses, unsearched: self.unsearched, suspicious })
+            Ok(SealReport { losses: self.losses, unsearched: self.unsearched, suspicious })
         } else {
             Err(SealError::Residue { dir: dir.to_owned(), found: residue })
         }
     }
 }
 
-/// The lanes of what was recorded. That some of it cannot be ordered is no reason not to seal it.
+/// Returns the recorded lanes. Exchanges that cannot be ordered do not prevent sealing.
 fn lanes(dir: &Path) -> Vec<LaneEntry> {
     let ordered = Source::open(dir).map(|source| source.order()).ok();
     ordered.iter().flat_map(|ordered| &ordered.lanes.lanes).map(LaneEntry::of).collect()
@@ -163,7 +162,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Written beside and renamed over, so that there is always one whole manifest.
+/// Replaces the manifest by a rename, so that there is always one complete manifest.
 fn write_manifest(dir: &Path, manifest: &Manifest) -> io::Result<()> {
     let beside = dir.join(".recording.json");
     let written = (|| {
@@ -176,13 +175,13 @@ fn write_manifest(dir: &Path, manifest: &Manifest) -> io::Result<()> {
         File::open(dir)?.sync_all()
     })();
     if written.is_err() {
-        let _ = fs::remove_file(&beside); // the error that matters is the one we return
+        let _ = fs::remove_file(&beside); // report the first error
     }
     written
 }
 
-/// `stdout.txt` becomes `.json` or `.jsonl` where that is what it is.
-fn name_by_content(dir: &Path, output: Output) -> io::Result<()> {
+/// Renames `stdout.txt` to `.json` or `.jsonl` if it has that format.
+fn name_by_content(dir: &Path, output: OutputStream) -> io::Result<()> {
     let path = dir.join(output.file());
     let is_json = |bytes: &[u8]| wire::json::Document::parse(bytes).is_ok();
     let bytes = match fs::read(&path) {
@@ -209,15 +208,15 @@ struct Look {
     suspicious: Vec<String>,
 }
 
-/// The last look for secrets, at every file that is there, whoever wrote it.
+/// Searches all files for leftover secrets.
 fn look(dir: &Path, manifest: &Manifest, redactor: &Redactor) -> Result<Look, SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
     let mut look = Look::default();
-    // Digests are random by nature, and so are the names of runs.
+    // Digests and names of runs look random.
     let digestless = Manifest { digests: BTreeMap::new(), replay: None, ..manifest.clone() };
     look.at(redactor, folder::MANIFEST, &digestless.to_json());
     for name in files(dir).map_err(failed)? {
-        // The manifest that is there will be replaced by the one that was looked at above.
+        // The existing manifest will be replaced by the one searched above.
         if name != folder::MANIFEST {
             look.at(redactor, &name, name.as_bytes());
             look_at_file(&dir.join(&name), &name, redactor, &mut look).map_err(failed)?;
@@ -227,8 +226,8 @@ fn look(dir: &Path, manifest: &Manifest, redactor: &Redactor) -> Result<Look, Se
     Ok(look)
 }
 
-/// What is stored compressed is looked at unpacked too. A folder that does not open, or a body that does
-/// not, has been looked at as it stands, and nobody else can read more of it.
+/// Searches compressed bodies in their decompressed form, too. Folders and bodies that cannot be opened were
+/// searched as stored, and other readers cannot open them either.
 fn look_into_bodies(dir: &Path, redactor: &Redactor, look: &mut Look) {
     let Ok(recording) = Recording::open(dir) else { return };
     for (stored, dump, headers) in recording.entries().iter().flat_map(Entry::bodies) {
@@ -236,14 +235,14 @@ fn look_into_bodies(dir: &Path, redactor: &Redactor, look: &mut Look) {
         let Ok(Some(bytes)) = body else { continue };
         let coding = body::coding(headers, &bytes).filter(|_| stored.decoded_from.is_none());
         let unpacked = coding.and_then(|coding| decode_partly(&coding, &bytes, MOST_UNPACKED).ok());
-        let name = if stored.at == Place::Blob { folder::blob(&stored.sha256) } else { dump };
+        let name = if stored.at == BodyLocation::Blob { folder::blob(&stored.sha256) } else { dump };
         for piece in unpacked.iter().flat_map(|unpacked| pieces(&unpacked.bytes)) {
             look.for_secrets(redactor, &name, piece);
         }
     }
 }
 
-/// A long text in the pieces in which files are searched.
+/// Splits a long text into the pieces in which files are searched.
 fn pieces(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = (0..bytes.len()).step_by(PIECE - OVERLAP);
     starts.map(|start| &bytes[start..bytes.len().min(start + PIECE)])
@@ -261,7 +260,7 @@ impl Look {
 
     fn at(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
         self.for_secrets(redactor, file, bytes);
-        // What is stored in base64 is random by nature.
+        // Text in base64 looks random.
         let opaque = bytes.windows(OPAQUE.len()).any(|window| window == OPAQUE);
         let known = self.suspicious.iter().any(|known| known == file);
         if !opaque && !known && !redactor.find_suspicions(bytes).is_empty() {
@@ -276,7 +275,7 @@ fn look_at_file(path: &Path, name: &str, redactor: &Redactor, look: &mut Look) -
     loop {
         let kept = piece.len();
         if (&mut file).take((PIECE - kept) as u64).read_to_end(&mut piece)? == 0 && kept > 0 {
-            return Ok(()); // the overlap alone was searched before
+            return Ok(()); // the overlap was searched before
         }
         look.at(redactor, name, &piece);
         if piece.len() < PIECE {
@@ -286,7 +285,7 @@ fn look_at_file(path: &Path, name: &str, redactor: &Redactor, look: &mut Look) -
     }
 }
 
-/// All files of a recording by their names in it, sorted.
+/// Returns the names of all files of a recording, sorted.
 fn files(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -306,7 +305,7 @@ fn files(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// SHA-256 of every file but the manifest and what is derived.
+/// Returns the SHA-256 of every file except the manifest and derived files.
 pub(crate) fn digests(dir: &Path) -> io::Result<BTreeMap<String, String>> {
     let derived = format!("{}/", folder::NORMALIZED);
     let mut digests = BTreeMap::new();

@@ -1,34 +1,35 @@
-//! Times as people read them.
+//! Conversion of times to and from text.
 
 use std::time::{Duration, SystemTime};
 
-/// ISO 8601 in UTC with microseconds, as in `2026-11-15T06:03:05.000123Z`.
+/// Formats a time as ISO 8601 in UTC with microseconds, as in `2026-11-15T06:03:05.000123Z`.
 pub fn iso(time: SystemTime) -> String {
     jiff::Timestamp::try_from(time)
         .map(|timestamp| format!("{timestamp:.6}"))
         .unwrap_or_else(|_| "unknown".to_owned())
 }
 
-/// The time that [`iso`] wrote.
+/// Parses a time that [`iso`] wrote.
 pub(crate) fn parse(text: &str) -> Option<SystemTime> {
     text.parse::<jiff::Timestamp>().ok().map(SystemTime::from)
 }
 
-/// The time that a dump names, in microseconds since 1970: as ISO says it, or as seconds, milliseconds or microseconds.
+/// Parses the time of a dump into microseconds since 1970. It may be ISO 8601, seconds, milliseconds or
+/// microseconds.
 pub(crate) fn micros(timestamp: &str) -> Option<i128> {
     if let Ok(number) = timestamp.parse::<f64>() {
         let scale = [(1e14, 1.0), (1e11, 1e3)]
             .into_iter()
             .find(|(from, _)| number >= *from)
             .map_or(1e6, |(_, scale)| scale);
-        // Later than anybody's clock is no time.
+        // Times in the far future are invalid.
         return (0.0..1e18).contains(&(number * scale)).then_some((number * scale) as i128);
     }
     let since = parse(timestamp)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     i128::try_from(since.as_micros()).ok()
 }
 
-/// The time that a dump names, as [`iso`] writes it.
+/// Formats the time of a dump like [`iso`].
 pub fn iso_of(timestamp: &str) -> Option<String> {
     let micros = u64::try_from(micros(timestamp)?).ok()?;
     Some(iso(SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(micros))?))

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use recording::{Command, Finished, Folder, Manifest, Recorder, Recording, SealError, Settings};
+use recording::{
+    Command, FinishedRecording, FolderDisk, Manifest, Recorder, Recording, RecordingOptions, SealError,
+};
 use redact::{FingerprintKey, Redactor};
 use wire::{Ending, Exchange, encoding};
 
@@ -17,20 +19,23 @@ fn header(name: &str, value: &str) -> (String, Vec<u8>) {
 }
 
 /// A recorder that has kept an answer, and then saw `SECRET` as a key.
-fn recorded(dir: &Path, headers: &Headers, body: &[u8]) -> Finished {
-    let mut settings =
-        Settings { dir: dir.to_owned(), started_at: SystemTime::UNIX_EPOCH, manifest: Manifest::default() };
+fn recorded(dir: &Path, headers: &Headers, body: &[u8]) -> FinishedRecording {
+    let mut settings = RecordingOptions {
+        dir: dir.to_owned(),
+        started_at: SystemTime::UNIX_EPOCH,
+        manifest: Manifest::default(),
+    };
     let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
     let recorder =
-        Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir))).expect("created");
+        Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir))).expect("created");
     for (asked, answered, body) in
         [(vec![], headers.clone(), body), (vec![header("x-api-key", SECRET)], vec![], b"{}")]
     {
-        let tap = recorder.arrived("POST", "http://127.0.0.1:4000/v1/messages", asked);
-        tap.request_ended(true, Vec::new());
-        tap.answered(200, answered);
+        let tap = recorder.begin_exchange("POST", "http://127.0.0.1:4000/v1/messages", asked);
+        tap.end_request(true, Vec::new());
+        tap.begin_response(200, answered);
         body.chunks(100_000).for_each(|piece| tap.response_data(|keep| keep(piece)));
-        tap.ended(Ending::Complete, None, Vec::new());
+        tap.end(Ending::Complete, None, Vec::new());
     }
     recorder.finish(Duration::from_secs(60)).expect("not finished before")
 }
@@ -148,17 +153,20 @@ fn from_pieces_that_are_far_apart() {
     let stream = event(&SECRET[..9]) + &other + &event(&SECRET[9..]);
     let place = tempfile::tempdir().expect("a folder");
     let dir = place.path().join("recording");
-    let mut settings =
-        Settings { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest: Manifest::default() };
+    let mut settings = RecordingOptions {
+        dir: dir.clone(),
+        started_at: SystemTime::UNIX_EPOCH,
+        manifest: Manifest::default(),
+    };
     let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
     let recorder =
-        Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir))).expect("created");
+        Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir))).expect("created");
     let asked = vec![header("x-api-key", SECRET)];
-    let tap = recorder.arrived("POST", "http://127.0.0.1:4000/v1/chat/completions", asked);
-    tap.request_ended(true, Vec::new());
-    tap.answered(200, vec![header("content-type", "text/event-stream")]);
+    let tap = recorder.begin_exchange("POST", "http://127.0.0.1:4000/v1/chat/completions", asked);
+    tap.end_request(true, Vec::new());
+    tap.begin_response(200, vec![header("content-type", "text/event-stream")]);
     stream.as_bytes().chunks(100_000).for_each(|piece| tap.response_data(|keep| keep(piece)));
-    tap.ended(Ending::Complete, None, Vec::new());
+    tap.end(Ending::Complete, None, Vec::new());
     let finished = recorder.finish(Duration::from_secs(60)).expect("not finished before");
     assert!(!finished.learned_late);
     finished.seal(&dir, Manifest::default()).expect("sealed");
@@ -174,14 +182,14 @@ fn what_an_option_was_given_is_never_written() {
     let dir = place.path().join("recording");
     let argv = ["tool", "--password", "autumn-leaves"].map(str::to_owned).to_vec();
     let manifest = Manifest { command: Some(Command { argv, ..Command::default() }), ..Manifest::default() };
-    let mut settings = Settings { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest };
+    let mut settings = RecordingOptions { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest };
     let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
     let recorder =
-        Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir))).expect("created");
-    let tap = recorder.arrived("POST", "http://127.0.0.1:4000/v1/messages", Vec::new());
+        Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir))).expect("created");
+    let tap = recorder.begin_exchange("POST", "http://127.0.0.1:4000/v1/messages", Vec::new());
     tap.request_data(|keep| keep(b"they say autumn-leaves here"));
-    tap.request_ended(true, Vec::new());
-    tap.ended(Ending::NoResponse, None, Vec::new());
+    tap.end_request(true, Vec::new());
+    tap.end(Ending::NoResponse, None, Vec::new());
     let finished = recorder.finish(Duration::from_secs(60)).expect("not finished before");
     assert!(!finished.learned_late);
     finished.seal(&dir, settings.manifest).expect("sealed");

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use recording::source::{Answered, Asked, Content, Origin};
+use recording::source::{Content, Origin, SourceRequest, SourceResponse};
 use serde_json::{Map, Value, json};
 use wire::Header;
 
@@ -18,9 +18,9 @@ use crate::url;
 #[derive(Debug)]
 pub struct HarEntry<'e> {
     /// The request.
-    pub asked: &'e Asked,
+    pub asked: &'e SourceRequest,
     /// The response, as far as it came.
-    pub answered: Option<&'e Answered>,
+    pub answered: Option<&'e SourceResponse>,
     /// Where it stands, where it has a place.
     pub place: Option<Place<'e>>,
     /// How long the request took to arrive, in microseconds, where that is known.
@@ -114,7 +114,7 @@ fn ms(us: u64) -> f64 {
     us as f64 / 1e3
 }
 
-fn request(asked: &Asked, http: Option<&str>) -> Value {
+fn request(asked: &SourceRequest, http: Option<&str>) -> Value {
     let mut request = json!({
         "method": asked.method,
         "url": asked.url,
@@ -142,7 +142,7 @@ fn post_data(bytes: &[u8], headers: &[Header]) -> Value {
     }
 }
 
-fn response(answered: Option<&Answered>, http: Option<&str>) -> Value {
+fn response(answered: Option<&SourceResponse>, http: Option<&str>) -> Value {
     let none = Vec::new();
     let headers_in = answered.map_or(&none, |answered| &answered.headers);
     let body = answered.map(|answered| &answered.body);

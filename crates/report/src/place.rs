@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use recording::source::Ordered;
+use recording::source::OrderedExchanges;
 
 /// Where an exchange stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Place<'o> {
 }
 
 /// The place of each exchange by its id.
-pub fn places(ordered: &Ordered) -> HashMap<&str, Place<'_>> {
+pub fn places(ordered: &OrderedExchanges) -> HashMap<&str, Place<'_>> {
     let mut places = HashMap::new();
     for lane in &ordered.lanes.lanes {
         for turn in &lane.turns {

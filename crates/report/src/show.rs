@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use recording::lanes::{Lane, Turn};
-use recording::source::Ordered;
-use recording::{Recording, State};
+use recording::source::OrderedExchanges;
+use recording::{Recording, SealState};
 use serde_json::{Value, json};
 
 use crate::style::Tone;
@@ -21,7 +21,7 @@ pub struct About<'a> {
 }
 
 /// The lanes as a tree, and what is to be said of the folder.
-pub fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
+pub fn show_text(ordered: &OrderedExchanges, about: &About<'_>, width: usize) -> String {
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes everything");
     let counts = format!(
@@ -30,8 +30,8 @@ pub fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
         counted(ordered.lanes.lanes.len(), "lane")
     );
     match about.recording.map(Recording::state) {
-        Some(State::Sealed) => line(format!("{}, {counts}", Tone::Good.paint("sealed"))),
-        Some(State::Unsealed { because }) => {
+        Some(SealState::Sealed) => line(format!("{}, {counts}", Tone::Good.paint("sealed"))),
+        Some(SealState::Unsealed { because }) => {
             line(format!("{}, {counts}: {}", Tone::Warning.paint("unsealed"), plain(because)));
         }
         None => line(format!("a folder of dumps, {counts}")),
@@ -65,10 +65,10 @@ fn counted(count: usize, noun: &str) -> String {
 }
 
 /// The same for programs.
-pub fn show_json(ordered: &Ordered, about: &About<'_>) -> Value {
+pub fn show_json(ordered: &OrderedExchanges, about: &About<'_>) -> Value {
     let because = match about.recording.map(Recording::state) {
-        Some(State::Sealed) => None,
-        Some(State::Unsealed { because }) => Some(because.as_str()),
+        Some(SealState::Sealed) => None,
+        Some(SealState::Unsealed { because }) => Some(because.as_str()),
         None => Some("it is a folder of dumps"),
     };
     let exchanges = ordered.exchanges.iter().map(|exchange| {

@@ -1,8 +1,8 @@
 //! A small session, drawn.
 
 use expect_test::expect;
-use recording::lanes::{Heard, Identity, LaneTracker};
-use recording::source::{Ordered, Summary};
+use recording::lanes::{Identity, LaneResponse, LaneTracker};
+use recording::source::{ExchangeSummary, OrderedExchanges};
 use serde_json::{Value, json};
 use session::RequestId;
 use wire::dialect::Dialect;
@@ -10,7 +10,7 @@ use wire::dialect::Dialect;
 use crate::{About, show_json, terminal_text};
 
 /// A main agent, an agent that it starts and asks after, one failed attempt, and a title.
-fn ordered() -> Ordered {
+fn ordered() -> OrderedExchanges {
     let mut tracker = LaneTracker::new();
     let mut exchanges = Vec::new();
     let spawn = json!({"type": "tool_use", "id": "spawn", "name": "Task",
@@ -45,14 +45,14 @@ fn ordered() -> Ordered {
         let body = json!({"model": "m", "system": tools, "tools": tools, "messages": messages}).to_string();
         let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes()).expect("a request");
         let id = RequestId::new(id);
-        tracker.asked(&id, &prompt, &Identity::default());
+        tracker.add_request(&id, &prompt, &Identity::default());
         let failed = content.is_null();
         let stop = if content["type"] == "tool_use" { "tool_use" } else { "end_turn" };
         let reply = json!({"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [content],
             "stop_reason": stop, "usage": {"input_tokens": 1200, "output_tokens": 30, "cache_read_input_tokens": 300}});
-        let heard = Heard::of(Dialect::AnthropicMessages, 200, reply.to_string().as_bytes());
-        tracker.answered(&id, &if failed { Heard::default() } else { heard });
-        exchanges.push(Summary {
+        let heard = LaneResponse::decode(Dialect::AnthropicMessages, 200, reply.to_string().as_bytes());
+        tracker.add_response(&id, &if failed { LaneResponse::default() } else { heard });
+        exchanges.push(ExchangeSummary {
             id,
             method: "POST".into(),
             url: "http://x/v1/messages".into(),
@@ -65,10 +65,10 @@ fn ordered() -> Ordered {
             error: failed.then(|| "overloaded".into()),
         });
     }
-    Ordered { lanes: tracker.finish(), exchanges, problems: Vec::new() }
+    OrderedExchanges { lanes: tracker.finish(), exchanges, problems: Vec::new() }
 }
 
-fn show_text(ordered: &Ordered, about: &About<'_>, width: usize) -> String {
+fn show_text(ordered: &OrderedExchanges, about: &About<'_>, width: usize) -> String {
     terminal_text(&crate::show_text(ordered, about, width), false)
 }
 

@@ -3,19 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use recording::lanes::{Job, Lane, LaneKind, Mark, Turn, too_deep};
-use recording::source::{Ordered, Summary};
+use recording::lanes::{Lane, LaneJob, LaneKind, Turn, TurnMark, tree_roots};
+use recording::source::{ExchangeSummary, OrderedExchanges};
 use session::CallId;
 
 use crate::style::Tone;
 use crate::text::{duration, fit, plain, tokens};
 
 /// Draws the lanes in lines of at most `width` characters.
-pub fn tree(ordered: &Ordered, width: usize) -> String {
+pub fn tree(ordered: &OrderedExchanges, width: usize) -> String {
     let exchanges = ordered.exchanges.iter().map(|exchange| (exchange.id.as_str(), exchange)).collect();
     let jobs = ordered.lanes.jobs().into_iter().map(|job| (job.lane.clone(), job)).collect();
     let lanes = &ordered.lanes;
-    let deep = too_deep(lanes.lanes.iter().map(|lane| (lane.id.as_str(), lane.parent.as_deref())));
+    let deep = tree_roots(lanes.lanes.iter().map(|lane| (lane.id.as_str(), lane.parent.as_deref())));
     let is_root = |lane: &&Lane| deep.contains(lane.id.as_str()) || !hangs(lanes, lane);
     let mut drawing = Drawing { ordered, exchanges, jobs, deep: deep.clone(), width, text: String::new() };
     for lane in lanes.lanes.iter().filter(|lane| lane.kind != LaneKind::Side).filter(is_root) {
@@ -38,9 +38,9 @@ fn hangs(lanes: &recording::lanes::Lanes, lane: &Lane) -> bool {
 }
 
 struct Drawing<'o> {
-    ordered: &'o Ordered,
-    exchanges: HashMap<&'o str, &'o Summary>,
-    jobs: HashMap<String, Job>,
+    ordered: &'o OrderedExchanges,
+    exchanges: HashMap<&'o str, &'o ExchangeSummary>,
+    jobs: HashMap<String, LaneJob>,
     /// Lanes that are drawn by themselves.
     deep: HashSet<&'o str>,
     width: usize,
@@ -134,7 +134,7 @@ impl<'o> Drawing<'o> {
     }
 }
 
-fn fate(job: &Job) -> String {
+fn fate(job: &LaneJob) -> String {
     let mut words = vec![if job.background { "background".to_owned() } else { "foreground".to_owned() }];
     let polls = job.touches.iter().filter(|touch| !touch.cancels).count();
     if polls > 0 {
@@ -150,16 +150,16 @@ fn fate(job: &Job) -> String {
     words.join(", ")
 }
 
-fn mark_words(mark: Mark) -> &'static str {
+fn mark_words(mark: TurnMark) -> &'static str {
     match mark {
-        Mark::Rewrite => "history rewritten",
-        Mark::Compaction => "history compacted",
-        Mark::LateText => "text put in late",
+        TurnMark::Rewrite => "history rewritten",
+        TurnMark::Compaction => "history compacted",
+        TurnMark::LateText => "text put in late",
     }
 }
 
 /// What went wrong with an exchange.
-fn trouble(exchange: &Summary) -> Option<String> {
+fn trouble(exchange: &ExchangeSummary) -> Option<String> {
     let status = exchange.status.filter(|status| *status >= 400).map(|status| format!("status {status}"));
     let ending = match exchange.ending {
         Some(wire::Ending::Complete) | None => None,

@@ -1,6 +1,6 @@
 //! Each provider's rules, as data: one dated row for each family of models that has its own.
 //!
-//! Start at [`Rules::of`]. Shortest prefixes and prices are `session`'s, whose table is dated too.
+//! Start at [`CacheRules::of`]. Shortest prefixes and prices are `session`'s, whose table is dated too.
 
 mod table;
 
@@ -17,7 +17,7 @@ pub(crate) const ROUTE: &str = "/prompt_cache_key";
 
 /// What one provider's cache does with the prompts of some models.
 #[derive(Debug, PartialEq)]
-pub struct Rules {
+pub struct CacheRules {
     /// As in `Anthropic`.
     pub name: &'static str,
     /// Whose models.
@@ -27,26 +27,26 @@ pub struct Rules {
     /// The month of the documentation that says so.
     pub documented: &'static str,
     /// What is written, when it is read again, and for how long.
-    pub keeps: Keeps,
+    pub keeps: StoragePolicy,
     /// Members of the body that are part of the key, and from which section on.
     pub keys: &'static [(&'static str, Section)],
     /// Whether the definition of a tool that is deferred stands in the prefix.
-    pub deferred: Deferred,
+    pub deferred: DeferredPlacement,
     /// What becomes of earlier thinking when the user speaks again.
-    pub thinking: Thinking,
+    pub thinking: ThinkingPolicy,
 }
 
 /// What is kept of a prompt.
 #[derive(Debug, PartialEq)]
-pub enum Keeps {
+pub enum StoragePolicy {
     /// The prefix up to each marked block, whole or not at all.
     Marked {
         /// How many markers of a request are written; the latest count.
         slots: usize,
         /// Where earlier writes are looked for.
-        reads: Reads,
+        reads: LookupPolicy,
         /// What happens without a marker.
-        unmarked: Unmarked,
+        unmarked: UnmarkedPolicy,
         /// How long an entry lives since it was last read, in seconds: usually, and where a marker says `1h`.
         terms: (u64, u64),
     },
@@ -61,7 +61,7 @@ pub enum Keeps {
 
 /// Where a marked request looks for what was written before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
+pub enum LookupPolicy {
     /// At each marker, and at so many positions before it, the marker's own included.
     LookBack {
         /// How many.
@@ -78,7 +78,7 @@ pub enum Reads {
 
 /// What happens to a request without a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmarked {
+pub enum UnmarkedPolicy {
     /// Nothing is written or read.
     Nothing,
     /// The provider puts a marker behind each message, unless `prompt_cache_options.mode` is `explicit`.
@@ -87,7 +87,7 @@ pub enum Unmarked {
 
 /// Where the definition of a deferred tool stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deferred {
+pub enum DeferredPlacement {
     /// Among the tools, as any other.
     Inside,
     /// Not in the prefix: it comes with the result of the search that finds it.
@@ -96,14 +96,14 @@ pub enum Deferred {
 
 /// What becomes of earlier thinking when the user speaks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thinking {
+pub enum ThinkingPolicy {
     /// It stays.
     Kept,
     /// It is taken out, so that everything behind it is another prefix.
     Dropped,
 }
 
-impl Rules {
+impl CacheRules {
     /// The rules for a model that is asked in some dialect. Whoever speaks Anthropic's dialect is taken to cache as
     /// Anthropic does, unless the model is known to be another vendor's.
     pub fn of(model: &str, dialect: Dialect) -> &'static Self {
@@ -134,7 +134,7 @@ impl Rules {
     /// How long an entry lives, in microseconds.
     pub(crate) fn term(&self, is_long: bool) -> u64 {
         let (usual, long) = match self.keeps {
-            Keeps::Marked { terms, .. } | Keeps::Steps { terms, .. } => terms,
+            StoragePolicy::Marked { terms, .. } | StoragePolicy::Steps { terms, .. } => terms,
         };
         (if is_long { long } else { usual }) * 1_000_000
     }
@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn each_model_has_the_row_of_its_family() {
         let name = |model: &str, dialect| {
-            let rules = Rules::of(model, dialect);
-            (rules.name, rules.thinking == Thinking::Dropped)
+            let rules = CacheRules::of(model, dialect);
+            (rules.name, rules.thinking == ThinkingPolicy::Dropped)
         };
         let anthropic = Dialect::AnthropicMessages;
         assert_eq!(name("claude-opus-5", anthropic), ("Anthropic", false));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_family_that_a_row_names_is_one() {
-        for family in Rules::all().iter().flat_map(|rules| rules.families) {
+        for family in CacheRules::all().iter().flat_map(|rules| rules.families) {
             let model = Model::find(family).map(|model| model.family);
             assert_eq!(model, Some(*family), "`session` has no such family");
         }

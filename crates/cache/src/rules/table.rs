@@ -2,7 +2,9 @@
 
 use session::model::Vendor;
 
-use super::{Deferred, Keeps, ROUTE, Reads, Rules, Thinking, Unmarked};
+use super::{
+    CacheRules, DeferredPlacement, LookupPolicy, ROUTE, StoragePolicy, ThinkingPolicy, UnmarkedPolicy,
+};
 use crate::prompt::Section;
 
 const MINUTE: u64 = 60;
@@ -25,16 +27,16 @@ const OPENAI_KEYS: &[(&str, Section)] = &[
     ("/text/format", Section::System),
 ];
 
-const ANTHROPIC: Keeps = Keeps::Marked {
+const ANTHROPIC: StoragePolicy = StoragePolicy::Marked {
     slots: 4,
     // Runs are one position since the text of late 2026; before, every block was one.
-    reads: Reads::LookBack { positions: 20, runs_are_one: true },
-    unmarked: Unmarked::Nothing,
+    reads: LookupPolicy::LookBack { positions: 20, runs_are_one: true },
+    unmarked: UnmarkedPolicy::Nothing,
     terms: (5 * MINUTE, HOUR),
 };
 
-pub(super) const RULES: &[Rules] = &[
-    Rules {
+pub(super) const RULES: &[CacheRules] = &[
+    CacheRules {
         name: "Anthropic, thinking dropped",
         vendor: Vendor::Anthropic,
         families: &[
@@ -54,43 +56,43 @@ pub(super) const RULES: &[Rules] = &[
         documented: "2026-08",
         keeps: ANTHROPIC,
         keys: ANTHROPIC_KEYS,
-        deferred: Deferred::Outside,
-        thinking: Thinking::Dropped,
+        deferred: DeferredPlacement::Outside,
+        thinking: ThinkingPolicy::Dropped,
     },
-    Rules {
+    CacheRules {
         name: "Anthropic",
         vendor: Vendor::Anthropic,
         families: &[],
         documented: "2026-08",
         keeps: ANTHROPIC,
         keys: ANTHROPIC_KEYS,
-        deferred: Deferred::Outside,
-        thinking: Thinking::Kept,
+        deferred: DeferredPlacement::Outside,
+        thinking: ThinkingPolicy::Kept,
     },
-    Rules {
+    CacheRules {
         name: "OpenAI, by markers",
         vendor: Vendor::OpenAi,
         families: &["gpt-5-6-sol", "gpt-5-6-terra", "gpt-5-6-luna", "gpt-5-6"],
         documented: "2026-08",
-        keeps: Keeps::Marked {
+        keeps: StoragePolicy::Marked {
             slots: 4,
-            reads: Reads::Markers { latest: 80 },
-            unmarked: Unmarked::Implicit,
+            reads: LookupPolicy::Markers { latest: 80 },
+            unmarked: UnmarkedPolicy::Implicit,
             terms: (30 * MINUTE, 30 * MINUTE),
         },
         keys: OPENAI_KEYS,
-        deferred: Deferred::Outside,
-        thinking: Thinking::Kept,
+        deferred: DeferredPlacement::Outside,
+        thinking: ThinkingPolicy::Kept,
     },
-    Rules {
+    CacheRules {
         name: "OpenAI, automatic",
         vendor: Vendor::OpenAi,
         families: &[],
         documented: "2026-08",
         // Between five and ten minutes, says the documentation, and up to an hour when nobody else asks.
-        keeps: Keeps::Steps { step: 128, terms: (10 * MINUTE, 24 * HOUR) },
+        keeps: StoragePolicy::Steps { step: 128, terms: (10 * MINUTE, 24 * HOUR) },
         keys: OPENAI_KEYS,
-        deferred: Deferred::Inside,
-        thinking: Thinking::Kept,
+        deferred: DeferredPlacement::Inside,
+        thinking: ThinkingPolicy::Kept,
     },
 ];

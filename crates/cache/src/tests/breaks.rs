@@ -160,7 +160,7 @@ fn the_first_bytes_that_differ_are_shown() {
     let explained = explain(vec![ask(1, 0, &one), ask(2, 10, &other)]);
     let miss = explained.requests[1].miss.as_ref().expect("a miss");
     let shown =
-        crate::first_bytes(miss, other.json().as_bytes(), one.json().as_bytes()).expect("both are there");
+        crate::byte_diff(miss, other.json().as_bytes(), one.json().as_bytes()).expect("both are there");
     assert_eq!(shown.pointer, "/system/1/text");
     assert!(shown.there.contains("Today is Monday") && shown.here.contains("Today is Tuesday"), "{shown:?}");
 }
@@ -180,7 +180,7 @@ fn the_bytes_of_a_changed_setting_are_shown() {
     for (one, other, block, pointer, before, now) in cases {
         let explained = explain(vec![ask(1, 0, &one), ask(2, 10, &other)]);
         let miss = explained.requests[1].miss.as_ref().expect("a miss");
-        let shown = crate::first_bytes(miss, other.json().as_bytes(), one.json().as_bytes()).expect(pointer);
+        let shown = crate::byte_diff(miss, other.json().as_bytes(), one.json().as_bytes()).expect(pointer);
         assert_eq!((miss.block, shown.pointer.as_str()), (block, pointer));
         assert!(shown.there.contains(before) && shown.here.contains(now), "{shown:?}");
     }

@@ -1,7 +1,7 @@
 //! Forks: what the parent wrote is what they read.
 
 use super::*;
-use crate::{Simulator, Tokens};
+use crate::{Simulator, TokenModel};
 
 /// A parent with about 200,000 tokens.
 fn parent() -> Body {
@@ -25,7 +25,11 @@ fn fork(n: usize) -> Body {
 fn a_fork_reads_nearly_all_of_its_parent() {
     let explained = explain(vec![
         ask(1, 0, &parent()),
-        Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(2, 10, &fork(1)) },
+        ObservedRequest {
+            lane: "fork-1".to_owned(),
+            fork_of: Some("main".to_owned()),
+            ..ask(2, 10, &fork(1))
+        },
     ]);
     let [parent, fork] = [&explained.requests[0], &explained.requests[1]];
     let written = parent.predicted.cache_write_5m;
@@ -39,7 +43,7 @@ fn a_fork_reads_nearly_all_of_its_parent() {
 #[test]
 fn ten_forks_write_the_shared_part_once() {
     let mut simulator = Simulator::new();
-    let tokens = Tokens::default();
+    let tokens = TokenModel::default();
     let mut ask = |at: u64, body: &Body| {
         let prompt = body.prompt();
         let asked = simulator.ask(at * SECOND, &prompt, &tokens.scale(&prompt, None));
@@ -62,7 +66,11 @@ fn ten_forks_write_the_shared_part_once() {
 fn a_fork_with_another_word_is_cold_and_named() {
     let mut other = fork(1);
     other.system = vec![text(&long("be bad ", 10_000), MARK)];
-    let lane = |ask: Ask| Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask };
+    let lane = |ask: ObservedRequest| ObservedRequest {
+        lane: "fork-1".to_owned(),
+        fork_of: Some("main".to_owned()),
+        ..ask
+    };
     let explained = explain(vec![ask(1, 0, &parent()), lane(ask(2, 10, &other))]);
     assert_eq!(explained.requests[1].reason, Some(crate::Reason::SystemChanged));
     let findings = crate::lint(&explained, &explained);
@@ -76,15 +84,19 @@ fn a_fork_with_another_word_is_cold_and_named() {
 /// A fork that is asked too early, or too late, is made as it should be.
 #[test]
 fn the_clock_makes_no_cold_fork() {
-    let lane = |ask: Ask| Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask };
-    let slow = Ask { begun_us: Some(60 * SECOND), ..ask(1, 0, &parent()) };
+    let lane = |ask: ObservedRequest| ObservedRequest {
+        lane: "fork-1".to_owned(),
+        fork_of: Some("main".to_owned()),
+        ..ask
+    };
+    let slow = ObservedRequest { begun_us: Some(60 * SECOND), ..ask(1, 0, &parent()) };
     let cases =
         [(ask(1, 0, &parent()), 400, crate::Reason::Expired), (slow, 10, crate::Reason::NotYetReadable)];
     for (parent, second, reason) in cases {
         let explained = explain(vec![parent, lane(ask(2, second, &fork(1)))]);
         assert_eq!(explained.requests[1].reason, Some(reason));
         assert!(explained.total.missed > 200_000, "it is missed all the same");
-        assert_eq!(crate::lint(&Explained::default(), &explained), [], "{reason}");
+        assert_eq!(crate::lint(&CacheReport::default(), &explained), [], "{reason}");
     }
 }
 
@@ -99,7 +111,11 @@ fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {
     let explained = explain(vec![
         ask(1, 0, &first),
         ask(2, 10, &second),
-        Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(3, 20, &fork(1)) },
+        ObservedRequest {
+            lane: "fork-1".to_owned(),
+            fork_of: Some("main".to_owned()),
+            ..ask(3, 20, &fork(1))
+        },
     ]);
     let fork = &explained.requests[2];
     assert_eq!((fork.reason, fork.after.as_ref()), (None, Some(&explained.requests[0].id)));
@@ -119,14 +135,14 @@ fn turns(count: usize) -> Body {
 }
 
 /// What a fork of that conversation says, in which one early message may be another one.
-fn fork_of(mut parent: Body, changed: Option<(usize, String)>) -> Ask {
+fn fork_of(mut parent: Body, changed: Option<(usize, String)>) -> ObservedRequest {
     let last = parent.messages.len() - 1;
     parent.messages[last] = parent.messages[last].replace(MARK, "");
     if let Some((message, said)) = changed {
         parent.messages[message] = said;
     }
     let body = parent.says(assistant("starting one")).says(user("you are the one", MARK));
-    Ask { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(9, 60, &body) }
+    ObservedRequest { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(9, 60, &body) }
 }
 
 /// An early request of the parent that is still whole says nothing of a fork that goes on from the last one.
@@ -155,7 +171,7 @@ fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
 /// Without a marker nothing of the parent is read, whatever the bytes say.
 #[test]
 fn a_fork_without_markers_is_cold() {
-    let bare = |mut ask: Ask| {
+    let bare = |mut ask: ObservedRequest| {
         ask.prompt.marks.clear();
         ask
     };

@@ -1,18 +1,18 @@
 //! What a lint finds.
 
 use super::*;
-use crate::{Around, broken, lint, volatile};
+use crate::{RecordingContext, find_volatile, lint, new_breaks};
 
-fn found(findings: &[crate::Finding]) -> Vec<(&str, &str)> {
+fn found(findings: &[crate::LintFinding]) -> Vec<(&str, &str)> {
     findings.iter().map(|finding| (finding.rule.name(), finding.pointer.as_str())).collect()
 }
 
 /// What is found even where all breaks are accepted.
-fn linted(explained: &Explained) -> Vec<crate::Finding> {
+fn linted(explained: &CacheReport) -> Vec<crate::LintFinding> {
     lint(explained, explained)
 }
 
-fn story(texts: &[&str]) -> Explained {
+fn story(texts: &[&str]) -> CacheReport {
     let body =
         |said: &str| Body::new().tool("Read", "").system(&long(said, 2_000), MARK).says(user("hi", MARK));
     let numbered = texts.iter().enumerate();
@@ -23,13 +23,13 @@ fn story(texts: &[&str]) -> Explained {
 fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     let (still, once, twice) =
         (story(&["a ", "a ", "a "]), story(&["a ", "b ", "b "]), story(&["a ", "b ", "c "]));
-    assert_eq!(broken(&still, &still), []);
-    assert_eq!(broken(&once, &once), []);
-    let new = broken(&still, &twice);
+    assert_eq!(new_breaks(&still, &still), []);
+    assert_eq!(new_breaks(&once, &once), []);
+    let new = new_breaks(&still, &twice);
     assert_eq!(new.len(), 1, "{new:?}");
     assert_eq!((new[0].turns, new[0].tokens_a_turn, new[0].block), (2, 2_501, 2));
     assert_eq!(new[0].to_string(), "breaks the prefix at block 2 (`/system/0`), +2,501 tokens a turn");
-    assert_eq!(broken(&once, &twice)[0].turns, 1);
+    assert_eq!(new_breaks(&once, &twice)[0].turns, 1);
     assert_eq!(
         found(&lint(&still, &twice)),
         [("new_break", "/system/0"), ("dead_marker", "/system/0/cache_control")]
@@ -38,7 +38,7 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
 }
 
 /// A conversation in whose last turn one message is another one.
-fn edited(message: usize) -> Explained {
+fn edited(message: usize) -> CacheReport {
     let body = |turns: usize| {
         let opening = Body::new().system(&long("be good ", 1_000), MARK);
         let mut body = (0..turns).fold(opening, |body, turn| {
@@ -58,14 +58,14 @@ fn edited(message: usize) -> Explained {
 #[test]
 fn a_known_break_covers_none_that_costs_more() {
     let (late, early) = (edited(12), edited(0));
-    assert_eq!(broken(&late, &late), []);
-    assert_eq!(broken(&early, &early), []);
-    let new = broken(&late, &early);
+    assert_eq!(new_breaks(&late, &late), []);
+    assert_eq!(new_breaks(&early, &early), []);
+    let new = new_breaks(&late, &early);
     assert_eq!(new.len(), 1);
     assert_eq!(new[0].pointer, "/messages/0/content/0");
     assert_eq!(found(&lint(&late, &early)), [("new_break", "/messages/0/content/0")]);
-    assert_eq!(broken(&edited(10), &late), [], "the same change comes further down in the next turn");
-    assert_eq!(broken(&early, &late), [], "it costs less");
+    assert_eq!(new_breaks(&edited(10), &late), [], "the same change comes further down in the next turn");
+    assert_eq!(new_breaks(&early, &late), [], "it costs less");
 }
 
 /// What the golden marks and the candidate does not is read there and sent again here.
@@ -81,7 +81,7 @@ fn markers_that_only_the_golden_has_are_found() {
         explain((1..=3).map(|n| ask(n, u64::from(n) * 10, &body(n as usize))).collect())
     };
     let (marked, bare, half) = (story(MARK, MARK), story("", ""), story(MARK, ""));
-    let what = |candidate: &Explained| {
+    let what = |candidate: &CacheReport| {
         let findings = lint(&marked, candidate);
         findings.into_iter().map(|it| format!("{} {} {}", it.rule, it.pointer, it.what)).collect::<Vec<_>>()
     };
@@ -95,7 +95,7 @@ fn markers_that_only_the_golden_has_are_found() {
         ["new_break /messages/0/content/0 unmarked: leaves out a marker at block 2 \
           (`/messages/0/content/0`), +750 tokens a turn, in 2 turns"]
     );
-    let usd = broken(&marked, &bare)[0].usd.expect("a price");
+    let usd = new_breaks(&marked, &bare)[0].usd.expect("a price");
     assert!((usd - 5_500.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");
     assert_eq!(what(&marked), [] as [String; 0]);
     assert_eq!(lint(&bare, &bare), [], "nobody marks anything");
@@ -106,21 +106,28 @@ fn markers_that_only_the_golden_has_are_found() {
 #[test]
 fn nothing_to_look_at_is_a_finding() {
     let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", MARK));
-    let failed = |ask: Ask| Ask { begun_us: None, ..ask };
-    let of_sub = |ask: Ask| Ask { lane: "sub-1".to_owned(), ..ask };
+    let failed = |ask: ObservedRequest| ObservedRequest { begun_us: None, ..ask };
+    let of_sub = |ask: ObservedRequest| ObservedRequest { lane: "sub-1".to_owned(), ..ask };
     let (one, other) = (ask(1, 0, &body), ask(2, 10, &body));
     let golden = explain(vec![one.clone(), of_sub(other.clone())]);
     let cases = [
         (vec![], vec!["all"]),
         (vec![failed(one.clone()), failed(of_sub(other.clone()))], vec!["all"]),
         (vec![one.clone(), failed(of_sub(other.clone()))], vec!["sub-1"]),
-        (vec![failed(one.clone()), Ask { turn: 1, ..other.clone() }, of_sub(ask(3, 20, &body))], vec![]),
+        (
+            vec![
+                failed(one.clone()),
+                ObservedRequest { turn: 1, ..other.clone() },
+                of_sub(ask(3, 20, &body)),
+            ],
+            vec![],
+        ),
     ];
     for (asks, expected) in cases {
         let findings = lint(&golden, &explain(asks));
         let lanes: Vec<&str> = findings.iter().map(|finding| finding.lane.as_str()).collect();
         assert_eq!(lanes, expected, "{findings:?}");
-        assert!(findings.iter().all(|finding| finding.rule == crate::Rule::Unseen), "{findings:?}");
+        assert!(findings.iter().all(|finding| finding.rule == crate::LintRule::Unseen), "{findings:?}");
     }
 }
 
@@ -131,15 +138,15 @@ fn a_deferred_tool_is_no_break() {
     more.tools.push(r#"{"name":"Stop","input_schema":{},"defer_loading":true}"#.to_owned());
     let explained = explain(vec![ask(1, 0, &body), ask(2, 10, &more)]);
     assert_eq!(explained.requests[1].reason, Some(crate::Reason::ToolsChanged));
-    assert_eq!(broken(&Explained::default(), &explained), []);
+    assert_eq!(new_breaks(&CacheReport::default(), &explained), []);
 }
 
 #[test]
 fn another_prompt_from_the_start_is_written_once() {
-    let changed = crate::changed(&story(&["a ", "a "]), &story(&["b ", "b "]));
+    let changed = crate::changed_prompts(&story(&["a ", "a "]), &story(&["b ", "b "]));
     assert_eq!(changed.len(), 1);
     assert_eq!((changed[0].block, changed[0].pointer.as_str(), changed[0].tokens), (2, "/system/0", 2_001));
-    assert_eq!(crate::changed(&story(&["a "]), &story(&["a ", "a "])), []);
+    assert_eq!(crate::changed_prompts(&story(&["a "]), &story(&["a ", "a "])), []);
 }
 
 #[test]
@@ -175,7 +182,7 @@ fn a_marker_that_is_written_every_turn_and_never_read_is_dead() {
         explain((1..=turns).map(|n| ask(n, u64::from(n) * 10, &lines(n as usize * 30))).collect())
     };
     let explained = leaping(3);
-    let findings = lint(&Explained::default(), &explained);
+    let findings = lint(&CacheReport::default(), &explained);
     assert_eq!(found(&findings), [("dead_marker", "/messages/29/content/0/cache_control")]);
     assert_eq!(findings[0].what, "written in 2 turns, and the next never reads it: beyond_look_back");
     assert_eq!(lint(&explained, &explained), [], "the golden has it, too");
@@ -184,8 +191,8 @@ fn a_marker_that_is_written_every_turn_and_never_read_is_dead() {
     // The marker stands behind what is said anew each turn, so that only the instructions are found.
     let told = |n: u32| opening().says(user(&long(&format!("minute {n} "), 100), MARK));
     let ticking = explain((1..=3).map(|n| ask(n, u64::from(n) * 10, &told(n))).collect());
-    let findings = lint(&Explained::default(), &ticking);
-    let dead: Vec<_> = findings.iter().filter(|it| it.rule == crate::Rule::DeadMarker).collect();
+    let findings = lint(&CacheReport::default(), &ticking);
+    let dead: Vec<_> = findings.iter().filter(|it| it.rule == crate::LintRule::DeadMarker).collect();
     assert_eq!(dead.len(), 1, "{findings:?}");
     assert_eq!(dead[0].pointer, "/messages/0/content/0/cache_control");
 }
@@ -199,21 +206,21 @@ fn a_marker_that_moves_or_expires_is_not_dead() {
     };
     for pause in [10, 900] {
         let explained = explain((1..=4).map(|n| ask(n, u64::from(n) * pause, &body(n as usize))).collect());
-        assert_eq!(lint(&Explained::default(), &explained), [], "{pause} s\n{}", told(&explained));
+        assert_eq!(lint(&CacheReport::default(), &explained), [], "{pause} s\n{}", told(&explained));
     }
 }
 
-fn volatile_in(said: &str, mark: &str, around: &Around) -> Vec<String> {
+fn volatile_in(said: &str, mark: &str, around: &RecordingContext) -> Vec<String> {
     // What the user says stays what it was.
     let body = Body::new().system(said, mark).says(user("it is 2026-11-15 in /home/me", mark));
     let explained = explain(vec![ask(1, 0, &body)]);
-    let findings = volatile(&explained.openings[0], body.json().as_bytes(), around);
+    let findings = find_volatile(&explained.openings[0], body.json().as_bytes(), around);
     findings.into_iter().map(|finding| finding.what).collect()
 }
 
 #[test]
 fn volatile_text_is_found_before_the_last_marker_only() {
-    let anywhere = Around::default();
+    let anywhere = RecordingContext::default();
     let cases = [
         ("Today is 2026-11-15.", "a date before the last marker: `2026-11-15`"),
         (
@@ -291,8 +298,9 @@ fn the_head_of_the_messages_is_looked_at_and_nothing_behind_it() {
         let opening = Body::new().system(&long("be good ", 1_000), MARK);
         let body = messages.iter().fold(opening, |body, message| body.says(message.clone()));
         let explained = explain(vec![ask(1, 0, &body)]);
-        let findings = volatile(&explained.openings[0], body.json().as_bytes(), &Around::default());
-        let told = |it: crate::Finding| format!("{} {}", it.pointer, it.what);
+        let findings =
+            find_volatile(&explained.openings[0], body.json().as_bytes(), &RecordingContext::default());
+        let told = |it: crate::LintFinding| format!("{} {}", it.pointer, it.what);
         findings.into_iter().map(told).collect::<Vec<_>>()
     };
     let said = |role: &str, context: &str, words: &str| {
@@ -321,7 +329,8 @@ fn the_head_of_the_messages_is_looked_at_and_nothing_behind_it() {
 /// A date in an example stays what it is; today's does not.
 #[test]
 fn with_a_day_and_folders_only_those_count() {
-    let around = Around { day: Some("2026-11-15".to_owned()), folders: vec!["/srv/slot/home".to_owned()] };
+    let around =
+        RecordingContext { day: Some("2026-11-15".to_owned()), folders: vec!["/srv/slot/home".to_owned()] };
     assert_eq!(volatile_in("as in 2024-01-02, /home/you", MARK, &around), [] as [String; 0]);
     assert_eq!(volatile_in("on November 15, 2026", MARK, &around).len(), 1);
     assert_eq!(
@@ -346,9 +355,10 @@ fn a_compaction_is_no_break() {
         ("be bad ", true, crate::Reason::SystemChanged, 1),
     ];
     for (system, begins_anew, reason, findings) in cases {
-        let explained = explain(vec![ask(1, 0, &before), Ask { begins_anew, ..ask(2, 10, &summed(system)) }]);
+        let explained =
+            explain(vec![ask(1, 0, &before), ObservedRequest { begins_anew, ..ask(2, 10, &summed(system)) }]);
         assert_eq!(explained.requests[1].reason, Some(reason));
-        assert_eq!(lint(&Explained::default(), &explained).len(), findings, "{reason}");
+        assert_eq!(lint(&CacheReport::default(), &explained).len(), findings, "{reason}");
         assert_eq!(explained.total.missed == 0, reason == crate::Reason::Compacted);
     }
 }

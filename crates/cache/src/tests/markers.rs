@@ -171,7 +171,8 @@ fn a_marker_beside_the_words_of_a_chat_message_breaks_nothing() {
         };
         let messages: Vec<String> = messages.iter().enumerate().map(close).collect();
         let body = format!(r#"{{"model":"anthropic/claude-opus-5","messages":[{}]}}"#, messages.join(","));
-        let prompt = Prompt::read("http://x/v1/chat/completions", body.as_bytes()).expect("it asks a model");
+        let prompt =
+            CachePrompt::read("http://x/v1/chat/completions", body.as_bytes()).expect("it asks a model");
         of_prompt(turns as u32, turns as u64 * 10, prompt)
     };
     for role in ["user", "assistant", "tool"] {
@@ -227,7 +228,7 @@ fn lost_markers_are_a_miss() {
     let usd = explained.requests[2].miss.as_ref().and_then(|miss| miss.usd).expect("a price");
     // Opus 5: a read is $0.5 a million, and what is sent is $5.
     assert!((usd - 2_300.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");
-    let findings = crate::lint(&Explained::default(), &explained);
+    let findings = crate::lint(&CacheReport::default(), &explained);
     let found: Vec<_> = findings.iter().map(|it| (it.rule.name(), it.what.as_str())).collect();
     assert_eq!(
         found,

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use session::{RequestId, Usage};
 
-use crate::{Ask, Explained, Prompt, explain};
+use crate::{CachePrompt, CacheReport, ObservedRequest, explain};
 
 const SECOND: u64 = 1_000_000;
 /// The URL that tells the dialect.
@@ -87,24 +87,24 @@ impl Body {
         )
     }
 
-    fn prompt(&self) -> Prompt {
-        Prompt::read(MESSAGES, self.json().as_bytes()).expect("it asks a model")
+    fn prompt(&self) -> CachePrompt {
+        CachePrompt::read(MESSAGES, self.json().as_bytes()).expect("it asks a model")
     }
 }
 
 /// A request of lane `main`, at some second, answered a second later.
-fn ask(n: u32, second: u64, body: &Body) -> Ask {
+fn ask(n: u32, second: u64, body: &Body) -> ObservedRequest {
     of_prompt(n, second, body.prompt())
 }
 
 /// The same with what the provider says of it: read, written for five minutes, and the rest.
-fn used(n: u32, second: u64, body: &Body, [cache_read, cache_write_5m, input]: [u64; 3]) -> Ask {
+fn used(n: u32, second: u64, body: &Body, [cache_read, cache_write_5m, input]: [u64; 3]) -> ObservedRequest {
     let usage = Usage { cache_read, cache_write_5m, input, ..Usage::default() };
-    Ask { reported: Some(usage), ..ask(n, second, body) }
+    ObservedRequest { reported: Some(usage), ..ask(n, second, body) }
 }
 
-fn of_prompt(n: u32, second: u64, prompt: Prompt) -> Ask {
-    Ask {
+fn of_prompt(n: u32, second: u64, prompt: CachePrompt) -> ObservedRequest {
+    ObservedRequest {
         id: RequestId::nth(n.into()),
         lane: "main".to_owned(),
         fork_of: None,
@@ -118,7 +118,7 @@ fn of_prompt(n: u32, second: u64, prompt: Prompt) -> Ask {
 }
 
 /// One line a request: what is read, written for five minutes and for an hour, and the rest; then why not more.
-fn told(explained: &Explained) -> String {
+fn told(explained: &CacheReport) -> String {
     let mut out = String::new();
     for request in &explained.requests {
         let Usage { input, cache_read, cache_write_5m, cache_write_1h, .. } = request.predicted;
@@ -135,6 +135,6 @@ fn told(explained: &Explained) -> String {
     out
 }
 
-fn check(asks: Vec<Ask>, expected: expect_test::Expect) {
+fn check(asks: Vec<ObservedRequest>, expected: expect_test::Expect) {
     expected.assert_eq(&told(&explain(asks)));
 }

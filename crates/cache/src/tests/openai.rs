@@ -4,13 +4,13 @@ use expect_test::expect;
 
 use super::*;
 
-fn responses(model: &str, parts: &[&str], more: &str) -> Prompt {
+fn responses(model: &str, parts: &[&str], more: &str) -> CachePrompt {
     let items: Vec<String> = parts
         .iter()
         .map(|said| format!(r#"{{"role":"user","content":[{{"type":"input_text","text":"{said}"}}]}}"#))
         .collect();
     let body = format!(r#"{{"model":"{model}","input":[{}]{more}}}"#, items.join(","));
-    Prompt::read("http://x/v1/responses", body.as_bytes()).expect("it asks a model")
+    CachePrompt::read("http://x/v1/responses", body.as_bytes()).expect("it asks a model")
 }
 
 #[test]
@@ -41,7 +41,8 @@ fn a_changed_system_message_is_a_changed_system() {
         let message = |role: &str, said: &str| format!(r#"{{"role":"{role}","content":"{said}"}}"#);
         let messages = [message(role, system), message("user", said)].join(",");
         let body = format!(r#"{{"model":"gpt-5.5","messages":[{messages}]}}"#);
-        let prompt = Prompt::read("http://x/v1/chat/completions", body.as_bytes()).expect("it asks a model");
+        let prompt =
+            CachePrompt::read("http://x/v1/chat/completions", body.as_bytes()).expect("it asks a model");
         of_prompt(n, u64::from(n) * 10, prompt)
     };
     let (good, bad) = (long("be good ", 2_000), long("be bad ", 2_000));
@@ -84,7 +85,10 @@ fn a_conversation_under_ever_new_keys_is_seen() {
     let (opening, other) = (long("be good ", 2_000), long("be bad ", 2_000));
     let routed = |n: u32, model: &str, parts: &[&str]| {
         let key = format!(r#","prompt_cache_key":"k{n}""#);
-        Ask { lane: format!("main-{n}"), ..of_prompt(n, u64::from(n) * 10, responses(model, parts, &key)) }
+        ObservedRequest {
+            lane: format!("main-{n}"),
+            ..of_prompt(n, u64::from(n) * 10, responses(model, parts, &key))
+        }
     };
     let story = |model: &'static str| {
         explain(vec![
@@ -92,7 +96,11 @@ fn a_conversation_under_ever_new_keys_is_seen() {
             routed(2, model, &[&opening, "go on"]),
             routed(3, model, &[&other]),
             // Too late for either key.
-            Ask { at_us: 9_000 * SECOND, begun_us: Some(9_001 * SECOND), ..routed(4, model, &[&opening]) },
+            ObservedRequest {
+                at_us: 9_000 * SECOND,
+                begun_us: Some(9_001 * SECOND),
+                ..routed(4, model, &[&opening])
+            },
         ])
     };
     expect![[r#"
@@ -111,7 +119,7 @@ fn a_conversation_under_ever_new_keys_is_seen() {
     .assert_eq(&told(&story("gpt-5.6-sol")));
     let explained = story("gpt-5.5");
     assert_eq!(explained.requests[1].after.as_ref(), Some(&explained.requests[0].id));
-    let findings = crate::lint(&Explained::default(), &explained);
+    let findings = crate::lint(&CacheReport::default(), &explained);
     let found: Vec<_> = findings.iter().map(|it| (it.rule.name(), it.pointer.as_str())).collect();
     assert_eq!(found, [("new_break", "/prompt_cache_key")]);
 }
@@ -126,7 +134,7 @@ fn a_history_that_is_not_in_the_request_is_no_break() {
             let usage = Usage { input: 90, cache_read: 8_000, ..Usage::default() };
             let explained = explain(vec![
                 of_prompt(1, 0, responses(model, &[&opening], r#","previous_response_id":null"#)),
-                Ask { reported: Some(usage), ..of_prompt(2, 10, tail()) },
+                ObservedRequest { reported: Some(usage), ..of_prompt(2, 10, tail()) },
                 of_prompt(3, 20, tail()),
                 of_prompt(4, 30, responses(model, &[&opening], "")),
             ]);
@@ -136,7 +144,10 @@ fn a_history_that_is_not_in_the_request_is_no_break() {
             let whole = if model == "gpt-5.5" { 1_920 } else { 2_000 };
             let cold = Some(crate::Reason::Cold);
             assert_eq!(said, [(cold, 0), (elsewhere, 8_000), (elsewhere, 0), (None, whole)], "{model}");
-            assert_eq!((explained.total.missed, crate::lint(&Explained::default(), &explained)), (0, vec![]));
+            assert_eq!(
+                (explained.total.missed, crate::lint(&CacheReport::default(), &explained)),
+                (0, vec![])
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::{Reason, Sure};
+use crate::{Confidence, Reason};
 
 fn body() -> Body {
     Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""))
@@ -25,7 +25,7 @@ fn five_minutes_are_counted_from_the_start_of_the_last_who_read() {
 /// An answer that begins late lets nothing live longer.
 #[test]
 fn the_term_begins_with_the_request_and_not_with_its_answer() {
-    let late = Ask { begun_us: Some(200 * SECOND), ..ask(1, 0, &body()) };
+    let late = ObservedRequest { begun_us: Some(200 * SECOND), ..ask(1, 0, &body()) };
     check(
         vec![ask(3, 300, &body()), late.clone()],
         expect![[r#"
@@ -79,7 +79,7 @@ fn an_hour_that_is_over_is_no_term_any_more() {
 /// Until the first answer begins, all who ask the same write it.
 #[test]
 fn together_all_are_cold_and_the_next_is_warm() {
-    let others = |n: u32, second| Ask {
+    let others = |n: u32, second| ObservedRequest {
         lane: format!("fork-{n}"),
         fork_of: Some("main".to_owned()),
         ..ask(n, second, &body())
@@ -98,7 +98,7 @@ fn together_all_are_cold_and_the_next_is_warm() {
 /// What failed has written nothing, and is not what the next goes on from.
 #[test]
 fn an_error_writes_nothing() {
-    let failed = Ask { begun_us: None, ..ask(1, 0, &body()) };
+    let failed = ObservedRequest { begun_us: None, ..ask(1, 0, &body()) };
     check(
         vec![failed, ask(2, 10, &body()), ask(3, 20, &body())],
         expect![[r#"
@@ -112,7 +112,7 @@ fn an_error_writes_nothing() {
 /// Who got no answer paid nothing, kept nothing alive, and is no beginning of a lane.
 #[test]
 fn an_error_is_not_counted() {
-    let failed = |n, second| Ask { begun_us: None, ..ask(n, second, &body()) };
+    let failed = |n, second| ObservedRequest { begun_us: None, ..ask(n, second, &body()) };
     let explained = explain(vec![failed(1, 0), ask(2, 10, &body()), failed(3, 200), ask(4, 320, &body())]);
     assert_eq!(explained.requests[3].reason, Some(crate::Reason::Expired), "{}", told(&explained));
     let total = &explained.total;
@@ -125,14 +125,14 @@ fn an_error_is_not_counted() {
     assert_eq!((explained.total.requests, explained.total.perfect_usd), (0, Some(0.0)));
     let findings = crate::lint(&explained, &explained);
     let rules: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, [crate::Rule::Unseen], "nobody knows how long it would have been");
+    assert_eq!(rules, [crate::LintRule::Unseen], "nobody knows how long it would have been");
 }
 
 /// Two roots that say the same: what one wrote the other may be too early or too late for.
 #[test]
 fn cold_is_only_who_finds_nothing_of_others() {
-    let root = |n: u32, second| Ask { lane: format!("root-{n}"), ..ask(n, second, &body()) };
-    let early = Ask { at_us: SECOND / 10, ..root(2, 0) };
+    let root = |n: u32, second| ObservedRequest { lane: format!("root-{n}"), ..ask(n, second, &body()) };
+    let early = ObservedRequest { at_us: SECOND / 10, ..root(2, 0) };
     check(
         vec![root(1, 0), early, root(3, 10), root(4, 900)],
         expect![[r#"
@@ -143,7 +143,7 @@ fn cold_is_only_who_finds_nothing_of_others() {
         "#]],
     );
     let other = Body::new().system(&long("be bad ", 2_000), MARK).says(user("hi", ""));
-    let stranger = Ask { lane: "other".to_owned(), ..ask(2, 10, &other) };
+    let stranger = ObservedRequest { lane: "other".to_owned(), ..ask(2, 10, &other) };
     check(
         vec![root(1, 0), stranger],
         expect![[r#"
@@ -158,7 +158,7 @@ fn cold_is_only_who_finds_nothing_of_others() {
 fn of_two_at_once_the_usage_says_who_was_first() {
     let used =
         |cache_read, cache_write_5m| Some(Usage { input: 1, cache_read, cache_write_5m, ..Usage::default() });
-    let root = |n: u32, at_us, begun_us, reported| Ask {
+    let root = |n: u32, at_us, begun_us, reported| ObservedRequest {
         lane: format!("root-{n}"),
         at_us,
         begun_us: Some(begun_us),
@@ -166,11 +166,12 @@ fn of_two_at_once_the_usage_says_who_was_first() {
         ..ask(n, 0, &body())
     };
     let near = explain(vec![root(1, 0, 30_000, used(2000, 0)), root(2, 2_000, 10_000, used(0, 2000))]);
-    let told: Vec<_> = near.requests.iter().map(|it| (it.predicted.cache_read, it.reason, it.sure)).collect();
-    assert_eq!(told, [(2000, None, Sure::Exact), (0, Some(Reason::Cold), Sure::Calibrated)]);
+    let told: Vec<_> =
+        near.requests.iter().map(|it| (it.predicted.cache_read, it.reason, it.confidence)).collect();
+    assert_eq!(told, [(2000, None, Confidence::Exact), (0, Some(Reason::Cold), Confidence::Calibrated)]);
     // What is too far apart to be a matter of measuring stays a contradiction.
     let far = explain(vec![root(1, 0, 400_000, used(2000, 0)), root(2, 2_000, 300_000, used(0, 2000))]);
-    assert_eq!(far.requests[0].sure, Sure::Contradicted);
+    assert_eq!(far.requests[0].confidence, Confidence::Contradicted);
 }
 
 /// However near others are: what a lane asks next comes after what it asked before.
@@ -178,7 +179,7 @@ fn of_two_at_once_the_usage_says_who_was_first() {
 fn nobody_is_moved_past_the_next_question_of_its_own_lane() {
     let used =
         |cache_read, cache_write_5m| Some(Usage { input: 1, cache_read, cache_write_5m, ..Usage::default() });
-    let root = |lane: &str, n: u32, at_us, begun_us, body: &Body, reported| Ask {
+    let root = |lane: &str, n: u32, at_us, begun_us, body: &Body, reported| ObservedRequest {
         lane: lane.to_owned(),
         at_us,
         begun_us: Some(begun_us),

@@ -6,11 +6,11 @@ use wire::dialect::{Dialect, accumulate};
 use wire::json::Document;
 
 use super::*;
-use crate::Sure;
+use crate::Confidence;
 
 /// Returns the exchanges of a file, two seconds apart; `None` with a message if the folder is not set.
 #[expect(clippy::print_stderr, reason = "a skipped check must be visible")]
-fn asks(file: &str) -> Option<Vec<Ask>> {
+fn asks(file: &str) -> Option<Vec<ObservedRequest>> {
     let Some(folder) = std::env::var_os("OFFSHOOT_TRAFFIC_DIR") else {
         eprintln!("NOT CHECKED: `OFFSHOOT_TRAFFIC_DIR` is not set, so no real usage was compared");
         return None;
@@ -26,8 +26,11 @@ fn asks(file: &str) -> Option<Vec<Ask>> {
         let dialect = Dialect::detect(&url, body.as_bytes()).expect("a known dialect");
         let whole = accumulate(dialect, answer.as_bytes()).body.expect("it began");
         let reply = dialect.decode_reply(&whole).expect("JSON").into_reply().expect("a reply").reply;
-        let prompt = Prompt::read(&url, body.as_bytes()).expect("it asks a model");
-        asks.push(Ask { reported: Some(reply.usage), ..of_prompt(n as u32 + 1, n as u64 * 2, prompt) });
+        let prompt = CachePrompt::read(&url, body.as_bytes()).expect("it asks a model");
+        asks.push(ObservedRequest {
+            reported: Some(reply.usage),
+            ..of_prompt(n as u32 + 1, n as u64 * 2, prompt)
+        });
     }
     Some(asks)
 }
@@ -43,8 +46,8 @@ fn anthropic_writes_then_reads_to_the_token() {
     let explained = explain(asks);
     let predicted: Vec<_> = explained.requests.iter().map(|request| parts(&request.predicted)).collect();
     assert_eq!(predicted, [[0, 5_752, 0, 9], [5_752, 0, 0, 9]]);
-    let sure: Vec<Sure> = explained.requests.iter().map(|request| request.sure).collect();
-    assert_eq!(sure, [Sure::Calibrated, Sure::Exact]);
+    let confidence: Vec<Confidence> = explained.requests.iter().map(|request| request.confidence).collect();
+    assert_eq!(confidence, [Confidence::Calibrated, Confidence::Exact]);
 }
 
 /// The second request must be right without its own usage, too: only the first's is known.
@@ -65,7 +68,7 @@ fn anthropic_keeps_nothing_short() {
         "anthropic-messages-streams-tool-call.json",
     ] {
         for request in asks(file).map(explain).iter().flat_map(|explained| &explained.requests) {
-            assert_eq!(request.sure, Sure::Calibrated, "{file} {:?}", request.predicted);
+            assert_eq!(request.confidence, Confidence::Calibrated, "{file} {:?}", request.predicted);
         }
     }
 }
@@ -78,10 +81,10 @@ fn openai_reads_within_a_step() {
     let explained = explain(asks);
     let requests = &explained.requests;
     assert_eq!(parts(&requests[0].predicted), [0, 0, 0, 4_765]);
-    assert_eq!(requests[0].sure, Sure::Calibrated);
+    assert_eq!(requests[0].confidence, Confidence::Calibrated);
     assert_eq!(parts(&requests[1].predicted), [4_736, 0, 0, 29]);
     assert_eq!(requests[1].reported.map(|usage| usage.cache_read), Some(4_608));
-    assert_eq!(requests[1].sure.to_string(), "within 2.7 %");
+    assert_eq!(requests[1].confidence.to_string(), "within 2.7 %");
 }
 
 /// Short prompts of all kinds: nothing is read, nothing predicted.
@@ -97,7 +100,7 @@ fn short_prompts_are_never_read() {
         "openai-responses-openai-responses-gpt-5-5-reasoning-continuation.json",
     ] {
         for request in asks(file).map(explain).iter().flat_map(|explained| &explained.requests) {
-            assert_eq!(request.sure, Sure::Calibrated, "{file} {:?}", request.predicted);
+            assert_eq!(request.confidence, Confidence::Calibrated, "{file} {:?}", request.predicted);
         }
     }
 }
@@ -107,21 +110,21 @@ fn short_prompts_are_never_read() {
 fn made_up_usage_is_not_believed() {
     let short = Body::new().says(user(&long("hi ", 200), ""));
     let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
-    let said = |n: u32, body: &Body, input: u64| Ask {
+    let said = |n: u32, body: &Body, input: u64| ObservedRequest {
         reported: Some(Usage { input, ..Usage::default() }),
         ..ask(n, u64::from(n) * 10, body)
     };
     let explained = explain(vec![said(1, &body, 100), said(2, &body, 110), said(3, &short, 100)]);
     assert!(
-        explained.requests.iter().all(|request| request.sure == Sure::Unchecked),
+        explained.requests.iter().all(|request| request.confidence == Confidence::Unchecked),
         "nothing is said of a cache"
     );
     assert_eq!(explained.requests[1].predicted.cache_read, 2_000, "four bytes a token");
-    let cached = |n: u32| Ask {
+    let cached = |n: u32| ObservedRequest {
         reported: Some(Usage { input: 10, cache_read: 100, ..Usage::default() }),
         ..said(n, &body, 0)
     };
     let explained = explain(vec![cached(1), said(2, &body, 110), cached(3)]);
-    let sure: Vec<Sure> = explained.requests.iter().map(|request| request.sure).collect();
-    assert_eq!(sure, [Sure::Contradicted, Sure::Unchecked, Sure::Contradicted]);
+    let confidence: Vec<Confidence> = explained.requests.iter().map(|request| request.confidence).collect();
+    assert_eq!(confidence, [Confidence::Contradicted, Confidence::Unchecked, Confidence::Contradicted]);
 }

@@ -1,7 +1,7 @@
 //! What the usage says, and how far it is believed.
 
 use super::*;
-use crate::{Reason, Sure};
+use crate::{Confidence, Reason};
 
 /// A block of 300 KB in base64.
 fn file(kind: &str, media: &str) -> String {
@@ -19,7 +19,7 @@ fn result(id: &str, inside: &str, mark: &str) -> String {
 }
 
 /// Six turns behind 2,000 tokens; a tool brings a picture of 1,500 tokens in the second, and a line in all others.
-fn with_a_screenshot() -> Vec<Ask> {
+fn with_a_screenshot() -> Vec<ObservedRequest> {
     let call = |n: u32| {
         format!(
             r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"t{n}","name":"Look","input":{{}}}}]}}"#
@@ -45,9 +45,12 @@ fn with_a_screenshot() -> Vec<Ask> {
 #[test]
 fn a_picture_in_a_result_is_counted_as_a_picture() {
     let explained = explain(with_a_screenshot());
-    assert!(matches!(explained.requests[1].sure, Sure::Within(percent) if percent < 3.0), "{explained:?}");
+    assert!(
+        matches!(explained.requests[1].confidence, Confidence::Within(percent) if percent < 3.0),
+        "{explained:?}"
+    );
     for request in &explained.requests[2..] {
-        assert_eq!(Some(request.predicted), request.reported, "{} {}", request.id, request.sure);
+        assert_eq!(Some(request.predicted), request.reported, "{} {}", request.id, request.confidence);
     }
 }
 
@@ -86,9 +89,9 @@ fn pictures_have_no_say_in_whether_usage_is_made_up() {
         used(3, 20, &heavy, [2_000, 0, 900_000]),
         used(4, 30, &plain, [2_000, 0, 1]),
     ]);
-    assert_eq!(explained.requests[1].sure, Sure::Exact);
-    assert_eq!(explained.requests[2].sure, Sure::Contradicted);
-    assert_eq!(explained.requests[3].sure, Sure::Exact);
+    assert_eq!(explained.requests[1].confidence, Confidence::Exact);
+    assert_eq!(explained.requests[2].confidence, Confidence::Contradicted);
+    assert_eq!(explained.requests[3].confidence, Confidence::Exact);
 }
 
 /// The bytes say that 5,003 tokens are there to be read, and the provider has written them anew.
@@ -100,7 +103,7 @@ fn what_only_the_usage_shows_is_named_counted_and_priced() {
     let explained = explain(vec![used(1, 0, &first, [0, 5_003, 0]), used(2, 10, &next, [0, 5_013, 0])]);
     let request = &explained.requests[1];
     assert_eq!(request.predicted.cache_read, 5_003);
-    assert_eq!((request.reason, request.sure), (Some(Reason::Unavailable), Sure::Contradicted));
+    assert_eq!((request.reason, request.confidence), (Some(Reason::Unavailable), Confidence::Contradicted));
     let miss = request.miss.as_ref().expect("a miss");
     assert_eq!((miss.tokens, explained.total.missed), (5_003, 5_003));
     assert_eq!((miss.block, miss.pointer.as_str()), (2, "/messages/0/content/0"));
@@ -130,8 +133,11 @@ fn a_miss_that_the_usage_disproves_is_none() {
     for read in [5_500, 5_480] {
         let explained = after([read, 5_500 - read, 3]);
         let request = &explained.requests[1];
-        assert_eq!((request.reason, &request.miss, request.sure), (None, &None, Sure::Contradicted));
-        assert_eq!((explained.total.missed, crate::lint(&Explained::default(), &explained)), (0, vec![]));
+        assert_eq!(
+            (request.reason, &request.miss, request.confidence),
+            (None, &None, Confidence::Contradicted)
+        );
+        assert_eq!((explained.total.missed, crate::lint(&CacheReport::default(), &explained)), (0, vec![]));
     }
     let request = &after([1_000, 4_500, 3]).requests[1];
     assert_eq!(request.reason, Some(Reason::ToolsChanged), "not all of it was read");
@@ -149,9 +155,9 @@ fn a_marker_that_the_usage_reads_is_not_dead() {
     };
     let read = |n: u32| if n == 1 { [0, 5_500, 3] } else { [5_500, 0, 3] };
     let explained = explain((1..=4).map(|n| used(n, u64::from(n) * 10, &spaced(n), read(n))).collect());
-    assert_eq!(crate::lint(&Explained::default(), &explained), []);
+    assert_eq!(crate::lint(&CacheReport::default(), &explained), []);
     let unused = explain((1..=4).map(|n| ask(n, u64::from(n) * 10, &spaced(n))).collect());
-    assert_eq!(crate::lint(&Explained::default(), &unused).len(), 2, "a break, and a marker for nothing");
+    assert_eq!(crate::lint(&CacheReport::default(), &unused).len(), 2, "a break, and a marker for nothing");
 }
 
 /// What is short is missed all the same where the usage says so.
@@ -194,6 +200,6 @@ fn only_what_was_foretold_is_exact() {
         used(2, 10, &body("be good "), [1_900, 0, 4]),
         used(3, 20, &body("be bad "), [0, 1_800, 4]),
     ]);
-    let sure: Vec<Sure> = explained.requests.iter().map(|request| request.sure).collect();
-    assert_eq!(sure, [Sure::Calibrated, Sure::Exact, Sure::Exact]);
+    let confidence: Vec<Confidence> = explained.requests.iter().map(|request| request.confidence).collect();
+    assert_eq!(confidence, [Confidence::Calibrated, Confidence::Exact, Confidence::Exact]);
 }

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::SystemTime;
 
 use parity::{GoldenError, ScenarioFolder, is_folder_name};
-use recording::{Harness, Manifest, State};
+use recording::{HarnessInfo, Manifest, SealState};
 
 use crate::failure::{ExitKind, OrFail, classify};
 use crate::recordings::open;
@@ -126,7 +126,7 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
         let what = format!("`{shown}` is a folder of dumps, and only a sealed recording can be a golden");
         return refuse(what, "record it with `offshoot capture` or `offshoot proxy`");
     };
-    if let State::Unsealed { because } = recording.state() {
+    if let SealState::Unsealed { because } = recording.state() {
         return refuse(format!("`{shown}` is not sealed: {because}"), "record it again, to its end");
     }
     let damage = recording.damage().or_fail(ExitKind::Usage)?;
@@ -148,7 +148,7 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
 }
 
 /// Where the golden of a harness's scenario is.
-fn folder_of(goldens: &Path, harness: Option<&Harness>) -> anyhow::Result<ScenarioFolder> {
+fn folder_of(goldens: &Path, harness: Option<&HarnessInfo>) -> anyhow::Result<ScenarioFolder> {
     let Some(harness) = harness else {
         let error = anyhow::anyhow!(
             "it is not the recording of a scenario, so nobody knows which golden it should be"

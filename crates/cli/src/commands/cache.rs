@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cache::Finding;
+use cache::LintFinding;
 use parity::{GoldenCache, ScenarioFolder};
 use recording::source::Source;
 use report::{CacheOf, LeftOut};
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let (golden, missing) = golden.map(|it| (it.explained, it.missing_lanes)).unwrap_or_default();
     let mut findings = cache::lint(&golden, &explanation.explained);
-    findings.extend(missing.into_iter().map(Finding::lacking));
+    findings.extend(missing.into_iter().map(LintFinding::missing_lane));
     findings.extend(explanation.volatile);
     print_text(&match args.format {
         Format::Text => report::lint_text(&findings, crate::terminal::width()),

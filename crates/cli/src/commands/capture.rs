@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use harness::{Asked, Captured, Harness, HarnessError, Places};
 use parity::CheckReport;
-use recording::{NetworkSeal, Round};
+use recording::{NetworkIsolation, ProxyBypass};
 
 use crate::failure::{self, ExitKind, OrFail};
 use crate::paths;
@@ -262,7 +262,7 @@ pub(crate) fn print_result(captured: &Captured) -> ExitCode {
     for round in &captured.round {
         warning!("a call bypassed the proxy: {}", describe(round));
     }
-    if captured.network == NetworkSeal::Environment {
+    if captured.network == NetworkIsolation::Environment {
         warning!("the network was not isolated, so calls that bypassed the proxy may be missing");
     }
     let result = match &captured.unsealed_because {
@@ -287,15 +287,15 @@ pub(crate) fn print_result(captured: &Captured) -> ExitCode {
     }
 }
 
-fn describe(round: &Round) -> String {
+fn describe(round: &ProxyBypass) -> String {
     let host = match round.port {
         Some(port) => format!("{}:{port}", round.host),
         None => round.host.clone(),
     };
     let seen = match round.seen_by {
-        recording::SeenBy::Proxy => "request to the refusing proxy",
-        recording::SeenBy::Connection => "connection",
-        recording::SeenBy::Name => "name lookup",
+        recording::BypassEvidence::Proxy => "request to the refusing proxy",
+        recording::BypassEvidence::Connection => "connection",
+        recording::BypassEvidence::Name => "name lookup",
     };
     match round.count {
         1 => format!("{host} ({seen})"),

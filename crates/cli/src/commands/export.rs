@@ -72,10 +72,10 @@ fn har(source: &Source, out: &mut dyn Write) -> io::Result<()> {
     let recording = source.recording();
     let mut har = HarWriter::begin(out, env!("CARGO_PKG_VERSION"))?;
     for n in 0..source.len() {
-        let Ok(asked) = source.asked(n) else { continue };
+        let Ok(asked) = source.request(n) else { continue };
         har.entry(&HarEntry {
             asked: &asked,
-            answered: source.answered(n).ok().flatten().as_ref(),
+            answered: source.response(n).ok().flatten().as_ref(),
             place: places.get(asked.id.as_str()).copied(),
             sending_us: recording.and_then(|recording| recording.sending(n)),
             // Our proxy uses HTTP/1.1 to all providers.

@@ -51,7 +51,7 @@ fn mark(folder: &Path, id: &str) -> Option<String> {
     let dialect =
         Dialect::detect(target, request["body"]["text"].as_str().unwrap_or_default().as_bytes()).unwrap();
     let body = recording::ResponseDump::read(&read("response")?).unwrap().body.bytes()?;
-    let text = recording::lanes::Heard::of(dialect, 200, &body).reply?.text()?;
+    let text = recording::lanes::LaneResponse::decode(dialect, 200, &body).reply?.text()?;
     Some(text.strip_prefix('[')?.split_once(']')?.0.to_owned())
 }
 

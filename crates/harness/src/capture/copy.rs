@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::Path;
 
-use recording::{Changes, Incoming};
+use recording::{FileImport, WorkspaceChanges};
 
 use crate::adapter::Export;
 use crate::error::HarnessError;
@@ -32,12 +32,12 @@ impl Snapshot {
     }
 
     /// What is different now.
-    pub(super) fn compare(&self, workspace: &Path) -> Result<Changes, HarnessError> {
+    pub(super) fn compare(&self, workspace: &Path) -> Result<WorkspaceChanges, HarnessError> {
         let now = Self::of(workspace)?;
         let names = |from: &Self, test: &dyn Fn(&String, &u64) -> bool| {
             from.0.iter().filter(|(name, hash)| test(name, hash)).map(|(name, _)| name.clone()).collect()
         };
-        Ok(Changes {
+        Ok(WorkspaceChanges {
             added: names(&now, &|name, _| !self.0.contains_key(name)),
             changed: names(&now, &|name, hash| self.0.get(name).is_some_and(|before| before != hash)),
             removed: names(self, &|name, _| !now.0.contains_key(name)),
@@ -46,25 +46,25 @@ impl Snapshot {
 }
 
 /// What goes into the recording, with its names there.
-pub(super) fn incoming(workspace: &Path, exports: &[Export]) -> io::Result<Vec<Incoming>> {
+pub(super) fn incoming(workspace: &Path, exports: &[Export]) -> io::Result<Vec<FileImport>> {
     let mut incoming = files(workspace)?;
     incoming.iter_mut().for_each(|file| file.name = format!("workspace/{}", file.name));
     incoming.extend(
         exports
             .iter()
-            .map(|export| Incoming { name: format!("exports/{}", export.name), path: export.path.clone() }),
+            .map(|export| FileImport { name: format!("exports/{}", export.name), path: export.path.clone() }),
     );
     Ok(incoming)
 }
 
 /// The files of a workspace by their names in it; links are not followed out of it.
-fn files(workspace: &Path) -> io::Result<Vec<Incoming>> {
+fn files(workspace: &Path) -> io::Result<Vec<FileImport>> {
     let inside = below(workspace)?.into_iter().filter_map(|path| {
         let name = path.strip_prefix(workspace).ok()?;
         let left_out = name.components().any(|part| LEFT_OUT.iter().any(|out| part.as_os_str() == *out));
         let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
         let name = name.display().to_string();
-        (is_file && !left_out).then_some(Incoming { name, path })
+        (is_file && !left_out).then_some(FileImport { name, path })
     });
     Ok(inside.collect())
 }
@@ -87,7 +87,7 @@ mod tests {
         fs::create_dir(place.path().join("node_modules")).expect("a folder");
         put("node_modules/p", "1");
         let changes = before.compare(place.path()).expect("compared");
-        let expected = Changes {
+        let expected = WorkspaceChanges {
             added: vec!["new".into()],
             changed: vec!["edited".into()],
             removed: vec!["gone".into()],

@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use proxy::{BoundProxy, RecordingProxy, UpstreamStatus};
 use recording::{
-    Command, Counts, Finished, Folder, Loss, Manifest, Network, NetworkSeal, Recorder, Round, SealError,
-    Settings, iso,
+    Command, Counts, FinishedRecording, FolderDisk, Loss, Manifest, Network, NetworkIsolation, ProxyBypass,
+    Recorder, RecordingOptions, SealError, iso,
 };
 
 use crate::adapter::{Harness, Launch, Plan};
@@ -58,11 +58,11 @@ pub struct Captured {
     /// Files that look random enough to be a secret that no rule knows.
     pub suspicious: Vec<String>,
     /// Calls that went round the proxy.
-    pub round: Vec<Round>,
+    pub round: Vec<ProxyBypass>,
     /// What the model calls cost, where a real provider answered.
     pub spent_usd: Option<f64>,
     /// What kept the harness from the world outside.
-    pub network: NetworkSeal,
+    pub network: NetworkIsolation,
     /// How the replay went, where a recording answered.
     pub replayed: Option<proxy::replay::ReplayReport>,
 }
@@ -151,9 +151,9 @@ impl Stage {
             network: Some(network),
             ..Manifest::default()
         };
-        let mut settings = Settings { dir: dir.clone(), started_at, manifest };
+        let mut settings = RecordingOptions { dir: dir.clone(), started_at, manifest };
         let redactor = planned.redactor(&plan, &launch)?;
-        let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir)))
+        let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir)))
             .map_err(HarnessError::Create)?;
         let listening = pipes.listen(&recorder).map_err(HarnessError::io("read", "the harness's output"))?;
         let capture = bound.start(answering.upstreams.clone(), recorder.clone());
@@ -200,12 +200,12 @@ async fn stand(
         Ok(sealed) => {
             let (proxy, ways) = sealed.split();
             let bound = RecordingProxy::from_listener(proxy).map_err(failed())?;
-            (bound, Watch::sealed(ways).map_err(failed())?, NetworkSeal::Namespace, None)
+            (bound, Watch::sealed(ways).map_err(failed())?, NetworkIsolation::Namespace, None)
         }
         Err(why) => {
             let bound = bind(slot).await?;
             let watch = Watch::in_the_open().await.map_err(failed())?;
-            (bound, watch, NetworkSeal::Environment, Some(why))
+            (bound, watch, NetworkIsolation::Environment, Some(why))
         }
     };
     let proxy_port = bound.addr().port();
@@ -258,7 +258,7 @@ struct Show {
     capture: RecordingProxy,
     meter: Meter,
     snapshot: Snapshot,
-    settings: Settings,
+    settings: RecordingOptions,
     exit_code: Option<i32>,
 }
 
@@ -340,12 +340,12 @@ impl Show {
             // Also where nothing is in them; an error comes again with the first file.
             let _ = std::fs::create_dir(dir.join(folder));
         }
-        let copied = finished.bring_text(&dir, "scenario.json", scenario.as_bytes());
+        let copied = finished.write_text(&dir, "scenario.json", scenario.as_bytes());
         let copied = copied.and(match &replayed {
-            Some(report) => finished.bring_text(&dir, "replay.json", &report.to_json()),
+            Some(report) => finished.write_text(&dir, "replay.json", &report.to_json()),
             None => Ok(()),
         });
-        let copied = copied.and(incoming).and_then(|incoming| finished.bring_in(&dir, &incoming));
+        let copied = copied.and(incoming).and_then(|incoming| finished.import_files(&dir, &incoming));
         if let Err(error) = copied {
             manifest.unsealed_because =
                 Some(format!("the workspace or the exports could not be copied: {error}"));
@@ -380,7 +380,7 @@ impl Show {
 }
 
 fn seal(
-    finished: Finished,
+    finished: FinishedRecording,
     dir: PathBuf,
     manifest: Manifest,
     failure: Option<Failure>,
@@ -392,7 +392,7 @@ fn seal(
     let mut captured = Captured {
         unsealed_because: manifest.unsealed_because.clone(),
         round: manifest.round_the_proxy.clone(),
-        network: manifest.network.as_ref().map_or(NetworkSeal::Environment, |network| network.seal),
+        network: manifest.network.as_ref().map_or(NetworkIsolation::Environment, |network| network.seal),
         dir: dir.clone(),
         counts,
         failure,

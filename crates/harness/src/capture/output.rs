@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read as _};
 use std::time::Duration;
 
-use recording::{Output, Recorder};
+use recording::{OutputStream, Recorder};
 use tokio::sync::oneshot;
 
 use crate::warden::Outputs;
@@ -32,8 +32,8 @@ pub(super) fn pipes() -> io::Result<(Pipes, Outputs)> {
 impl Pipes {
     /// Hands what comes to the recorder, on threads that end with the output.
     pub(super) fn listen(self, recorder: &Recorder) -> io::Result<Listening> {
-        let stdout = hear(self.stdout, Output::Stdout, recorder.clone())?;
-        let stderr = hear(self.stderr, Output::Stderr, recorder.clone())?;
+        let stdout = hear(self.stdout, OutputStream::Stdout, recorder.clone())?;
+        let stderr = hear(self.stderr, OutputStream::Stderr, recorder.clone())?;
         Ok(Listening { stdout, stderr })
     }
 }
@@ -53,16 +53,20 @@ impl Listening {
     }
 }
 
-fn hear(mut from: PipeReader, output: Output, recorder: Recorder) -> io::Result<oneshot::Receiver<String>> {
+fn hear(
+    mut from: PipeReader,
+    output: OutputStream,
+    recorder: Recorder,
+) -> io::Result<oneshot::Receiver<String>> {
     let (over, heard) = oneshot::channel();
     let hear = move || {
         let mut tail = VecDeque::new();
         let mut buffer = vec![0; 16 << 10];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
-            recorder.printed(output, buffer[..read].to_vec());
+            recorder.record_output(output, buffer[..read].to_vec());
             tail.extend(&buffer[..read]);
             tail.drain(..tail.len().saturating_sub(TAIL));
-            recorder.wait_for_room();
+            recorder.block_until_room();
         }
         let _ = over.send(last_lines(&Vec::from(tail))); // nobody may wait for it any more
     };

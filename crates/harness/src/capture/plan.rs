@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use proxy::Script;
 use proxy::replay::{RecordedTraffic, ReplaySettings};
-use recording::scenario::{Expects, StandIn};
+use recording::scenario::{Expectations, Fallback};
 use recording::{Clock, iso};
 use redact::Redactor;
 use serde::Serialize;
@@ -241,13 +241,15 @@ impl Planned {
     }
 
     /// What the manifest says of the harness.
-    pub(super) fn describe(&self, plan: &Plan) -> recording::Harness {
+    pub(super) fn describe(&self, plan: &Plan) -> recording::HarnessInfo {
         let host = self.release.host.as_ref();
-        recording::Harness {
+        recording::HarnessInfo {
             name: self.release.name.clone(),
             version: Some(self.release.version.clone()).filter(|version| version != NO_VERSION),
-            host: host
-                .map(|(name, version)| recording::Host { name: name.clone(), version: version.clone() }),
+            host: host.map(|(name, version)| recording::PluginHost {
+                name: name.clone(),
+                version: version.clone(),
+            }),
             mode: plan.mode.clone(),
             scenario: self.scenario.name.clone(),
             model: plan.model.clone(),
@@ -278,8 +280,8 @@ impl Planned {
             session_id: &'a str,
             timeout_s: u64,
             read_only: bool,
-            expects: &'a Expects,
-            stand_in: Vec<&'a StandIn>,
+            expects: &'a Expectations,
+            stand_in: Vec<&'a Fallback>,
             /// The variables' names: their values are in nobody's interest.
             env: Vec<&'a str>,
             script: Option<&'a str>,
@@ -293,7 +295,7 @@ impl Planned {
         };
         let name = self.harness.name();
         let version = &plan.release.version;
-        let stands_in = |stand_in: &StandIn| {
+        let stands_in = |stand_in: &Fallback| {
             stand_in.harness == name
                 && stand_in.versions.as_ref().is_none_or(|versions| versions.include(version))
         };

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use recording::lanes::Mark;
+use recording::lanes::TurnMark;
 use recording::normalize::{SessionCall, SessionResult, SessionText, SessionTurn};
 use serde_json::{Value, json};
 use session::{Block, CallId, Reply, Role, ToolResult};
@@ -238,7 +238,7 @@ impl Growing {
             }
         }
         if record["isCompactSummary"] == true {
-            self.next.turn.marks.push(Mark::Compaction);
+            self.next.turn.marks.push(TurnMark::Compaction);
         }
         Understood::Used
     }

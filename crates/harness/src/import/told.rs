@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use recording::lanes::{CallNote, Carried, Job, Lane, LaneKind, Lanes, Said, Turn};
+use recording::lanes::{CallNote, CarriedResult, InjectedText, Lane, LaneJob, LaneKind, Lanes, Turn};
 use recording::normalize::{Envelope, SessionLane, SessionTurn};
 use serde_json::Value;
 use session::{CallId, Usage};
@@ -230,7 +230,7 @@ fn number(agents: &mut [Agent], order: &[usize]) {
 }
 
 /// What became of each spawned agent, by its lane.
-fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, Job> {
+fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, LaneJob> {
     let lane = |&at: &usize| {
         let agent = &agents[at];
         Lane {
@@ -270,7 +270,7 @@ fn turn(told: &Told) -> Turn {
         name: call.name.clone(),
         input: call.input.to_string(),
     };
-    let carried = |result: &recording::normalize::SessionResult| Carried {
+    let carried = |result: &recording::normalize::SessionResult| CarriedResult {
         call: result.call.clone(),
         text: result.text.clone(),
         is_error: result.is_error,
@@ -280,7 +280,10 @@ fn turn(told: &Told) -> Turn {
         seq: *seq,
         calls: calls.iter().map(note).collect(),
         results: results.iter().map(carried).collect(),
-        texts: injected.iter().map(|said| Said { role: said.role, text: said.text.clone() }).collect(),
+        texts: injected
+            .iter()
+            .map(|said| InjectedText { role: said.role, text: said.text.clone() })
+            .collect(),
         text: told.turn.text.clone(),
         asked_at: u64::try_from(told.asked_at).unwrap_or_default(),
         answered_at: u64::try_from(told.answered_at).ok(),

@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use recording::{Round, SeenBy};
+use recording::{BypassEvidence, ProxyBypass};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
@@ -39,7 +39,7 @@ pub(crate) struct Watch {
 #[derive(Debug, Default)]
 struct Seen(Mutex<BTreeMap<Way, (SystemTime, u64)>>);
 
-type Way = (String, Option<u16>, SeenBy);
+type Way = (String, Option<u16>, BypassEvidence);
 
 impl Watch {
     /// On the machine's own network: only those who ask the proxy are seen.
@@ -79,11 +79,11 @@ impl Watch {
     }
 
     /// Everyone who went round until now.
-    pub(crate) fn seen(&self) -> Vec<Round> {
+    pub(crate) fn seen(&self) -> Vec<ProxyBypass> {
         let seen = self.seen.0.lock().expect("nobody panics with it");
-        let mut list: Vec<Round> = seen
+        let mut list: Vec<ProxyBypass> = seen
             .iter()
-            .map(|((host, port, by), (at, count))| Round {
+            .map(|((host, port, by), (at, count))| ProxyBypass {
                 host: host.clone(),
                 port: *port,
                 at: recording::iso(*at),
@@ -112,7 +112,7 @@ impl Sealed {
 }
 
 impl Seen {
-    fn note(&self, host: String, port: Option<u16>, by: SeenBy) {
+    fn note(&self, host: String, port: Option<u16>, by: BypassEvidence) {
         let mut seen = self.0.lock().expect("nobody panics with it");
         let (_, count) = seen.entry((host, port, by)).or_insert((SystemTime::now(), 0));
         *count += 1;
@@ -153,16 +153,16 @@ async fn refuse(mut tcp: TcpStream, seen: &Seen, port: Option<u16>) -> io::Resul
     let addressed = tcp.local_addr()?;
     match (said, port) {
         (hello::Said::Http { host, port: named }, None) => {
-            seen.note(host, named, SeenBy::Proxy);
+            seen.note(host, named, BypassEvidence::Proxy);
             tcp.write_all(REFUSAL).await?;
         }
         (hello::Said::Http { host, port: named }, Some(port)) => {
-            seen.note(host, named.or(Some(port)), SeenBy::Connection);
+            seen.note(host, named.or(Some(port)), BypassEvidence::Connection);
             tcp.write_all(REFUSAL).await?;
         }
-        (hello::Said::Tls { host }, Some(port)) => seen.note(host, Some(port), SeenBy::Connection),
+        (hello::Said::Tls { host }, Some(port)) => seen.note(host, Some(port), BypassEvidence::Connection),
         (_, Some(port)) => {
-            seen.note(addressed.ip().to_canonical().to_string(), Some(port), SeenBy::Connection)
+            seen.note(addressed.ip().to_canonical().to_string(), Some(port), BypassEvidence::Connection)
         }
         // Somebody looks whether the proxy is there: that is no call.
         (_, None) => {}
@@ -176,7 +176,7 @@ async fn answer_names(socket: UdpSocket, seen: Arc<Seen>) {
     while let Ok((length, from)) = socket.recv_from(&mut question).await {
         if let Some(asked) = dns::read(&question[..length]) {
             if let Some(host) = asked.host {
-                seen.note(host, None, SeenBy::Name);
+                seen.note(host, None, BypassEvidence::Name);
             }
             let _ = socket.send_to(&asked.no_such_name, from).await; // they will ask again
         }

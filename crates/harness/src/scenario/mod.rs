@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use proxy::Script;
 use serde::Deserialize;
 
-use recording::scenario::{Expects, StandIn};
+use recording::scenario::{Expectations, Fallback};
 
 use crate::error::HarnessError;
 pub use files::{Files, FixtureFile};
@@ -60,9 +60,9 @@ pub(crate) struct Text {
     #[serde(default)]
     pub(crate) read_only: bool,
     #[serde(default)]
-    pub(crate) expects: Expects,
+    pub(crate) expects: Expectations,
     #[serde(default)]
-    pub(crate) stand_in: Vec<StandIn>,
+    pub(crate) stand_in: Vec<Fallback>,
 }
 
 fn usual_timeout() -> u64 {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use recording::scenario::{Expects, StandIn};
-use recording::{Changes, Manifest};
+use recording::scenario::{Expectations, Fallback};
+use recording::{Manifest, WorkspaceChanges};
 use serde::Deserialize;
 
 use super::{FORMAT, Files, PerMode, Scenario, Text};
@@ -23,9 +23,9 @@ pub(crate) struct AsRun {
     #[serde(default)]
     read_only: bool,
     #[serde(default)]
-    expects: Expects,
+    expects: Expectations,
     #[serde(default)]
-    stand_in: Vec<StandIn>,
+    stand_in: Vec<Fallback>,
     #[serde(default)]
     env: Vec<String>,
     #[serde(default)]
@@ -69,7 +69,7 @@ impl AsRun {
             false => Files::default(),
         };
         let changes = manifest.workspace.clone().unwrap_or_default();
-        let Changes { changed, removed, .. } = &changes;
+        let WorkspaceChanges { changed, removed, .. } = &changes;
         let mut files = Vec::new();
         for name in &self.fixture {
             let was_changed = changed.contains(name) || removed.contains(name);

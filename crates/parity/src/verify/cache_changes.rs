@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cache::Explained;
+use cache::CacheReport;
 use recording::lanes::LaneKind;
 use recording::source::Source;
 
@@ -14,7 +14,7 @@ use crate::verdict::{CacheChange, Level, Verdict, VerdictOutcome};
 #[derive(Debug)]
 pub struct GoldenCache {
     /// The golden's requests, explained under the names of the candidate's lanes.
-    pub explained: Explained,
+    pub explained: CacheReport,
     /// Lanes that the candidate lacks, under the golden's names and without side calls.
     pub missing_lanes: Vec<String>,
 }
@@ -35,15 +35,15 @@ pub fn golden_cache(golden: &Source, candidate: &Source) -> GoldenCache {
 }
 
 /// Adds cache misses of the candidate that the golden does not have.
-pub(super) fn add_cache_changes(verdict: &mut Verdict, golden: &Explained, candidate: &Explained) {
+pub(super) fn add_cache_changes(verdict: &mut Verdict, golden: &CacheReport, candidate: &CacheReport) {
     let golden = &with_candidate_names(golden, verdict);
-    for broken in cache::broken(golden, candidate) {
+    for broken in cache::new_breaks(golden, candidate) {
         verdict.summary.push(format!("cache, {}: this {broken}", broken.lane));
         verdict.cache.push(CacheChange {
             lane: broken.lane,
             block: broken.block,
             pointer: broken.pointer,
-            reason: Some(broken.reason.word().to_owned()),
+            reason: Some(broken.reason.name().to_owned()),
             turns: broken.turns,
             tokens: broken.tokens_a_turn,
             usd: broken.usd,
@@ -52,7 +52,7 @@ pub(super) fn add_cache_changes(verdict: &mut Verdict, golden: &Explained, candi
     if verdict.outcome == VerdictOutcome::Match {
         return; // masked changes are no news
     }
-    for changed in cache::changed(golden, candidate) {
+    for changed in cache::changed_prompts(golden, candidate) {
         // A change of every turn includes the first one.
         if verdict.cache.iter().any(|known| (&known.lane, known.block) == (&changed.lane, changed.block)) {
             continue;
@@ -71,13 +71,13 @@ pub(super) fn add_cache_changes(verdict: &mut Verdict, golden: &Explained, candi
 }
 
 /// Renames the golden's lanes to their counterparts, because lanes are numbered by their start.
-fn with_candidate_names(golden: &Explained, verdict: &Verdict) -> Explained {
+fn with_candidate_names(golden: &CacheReport, verdict: &Verdict) -> CacheReport {
     let pairs =
         verdict.lanes.iter().filter_map(|lane| Some((lane.golden.as_deref()?, lane.candidate.as_deref()?)));
     renamed(golden, &pairs.collect())
 }
 
-fn renamed(golden: &Explained, names: &HashMap<&str, &str>) -> Explained {
+fn renamed(golden: &CacheReport, names: &HashMap<&str, &str>) -> CacheReport {
     let mut named = golden.clone();
     named.requests.retain_mut(|request| rename(&mut request.lane, names));
     named.openings.retain_mut(|opening| rename(&mut opening.lane, names));
@@ -98,19 +98,19 @@ fn rename(lane: &mut String, names: &HashMap<&str, &str>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cache::{Ask, Prompt};
+    use cache::{CachePrompt, ObservedRequest};
     use session::RequestId;
     use wire::dialect::Dialect;
 
     use super::*;
 
-    fn explained(lanes: [(&str, &str); 2]) -> Explained {
+    fn explained(lanes: [(&str, &str); 2]) -> CacheReport {
         let ask = |(lane, system): (&str, &str)| {
             let system = system.repeat(3_000);
             let body = format!(
                 r#"{{"model":"claude-sonnet-4-5","system":[{{"type":"text","text":"{system}","cache_control":{{"type":"ephemeral"}}}}],"messages":[{{"role":"user","content":"go"}}]}}"#
             );
-            Ask {
+            ObservedRequest {
                 id: RequestId::new(format!("of-{lane}")),
                 lane: lane.to_owned(),
                 fork_of: None,
@@ -118,7 +118,7 @@ mod tests {
                 at_us: 0,
                 begun_us: Some(1),
                 begins_anew: false,
-                prompt: Prompt::decode(Dialect::AnthropicMessages, body.as_bytes()).expect("a prompt"),
+                prompt: CachePrompt::decode(Dialect::AnthropicMessages, body.as_bytes()).expect("a prompt"),
                 reported: None,
             }
         };
@@ -129,16 +129,16 @@ mod tests {
     fn brothers_that_changed_places_have_changed_nothing_else() {
         let golden = explained([("sub-1", "one "), ("sub-2", "two ")]);
         let candidate = explained([("sub-1", "two "), ("sub-2", "one ")]);
-        assert_eq!(cache::changed(&golden, &candidate).len(), 2, "by their names they are others");
+        assert_eq!(cache::changed_prompts(&golden, &candidate).len(), 2, "by their names they are others");
         let names = HashMap::from([("sub-1", "sub-2"), ("sub-2", "sub-1")]);
-        assert_eq!(cache::changed(&renamed(&golden, &names), &candidate), []);
+        assert_eq!(cache::changed_prompts(&renamed(&golden, &names), &candidate), []);
         let unread = |lane: &str| {
             let (lane, pointer) = (lane.to_owned(), "/system/0/cache_control".to_owned());
-            vec![cache::Unread { lane, pointer, turns: 2, reason: None }]
+            vec![cache::UnreadMarker { lane, pointer, turns: 2, reason: None }]
         };
-        let dead = Explained { unread: unread("sub-1"), ..golden.clone() };
+        let dead = CacheReport { unread: unread("sub-1"), ..golden.clone() };
         assert_eq!(renamed(&dead, &names).unread, unread("sub-2"));
         let alone = HashMap::from([("sub-1", "sub-1")]);
-        assert_eq!(cache::changed(&renamed(&golden, &alone), &candidate).len(), 1);
+        assert_eq!(cache::changed_prompts(&renamed(&golden, &alone), &candidate).len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use recording::source::{Asked, Ordered};
+use recording::source::{OrderedExchanges, SourceRequest};
 use recording::{Manifest, Replay};
 use session::{Block, RequestId};
 
@@ -19,7 +19,7 @@ pub struct ComparedRecording<'s> {
     /// Facts about its surroundings.
     pub facts: RecordingFacts,
     /// Its lanes.
-    pub ordered: &'s Ordered,
+    pub ordered: &'s OrderedExchanges,
     /// Its requests.
     pub requests: &'s dyn RequestSource,
 }
@@ -27,7 +27,7 @@ pub struct ComparedRecording<'s> {
 /// Loads requests one at a time.
 pub trait RequestSource {
     /// Returns a request, unless it cannot be read.
-    fn request(&self, id: &RequestId) -> Option<Asked>;
+    fn request(&self, id: &RequestId) -> Option<SourceRequest>;
 
     /// Returns the blocks of the reply to a request, as far as it was received.
     fn reply_blocks(&self, id: &RequestId) -> Vec<Block>;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use recording::lanes::{Job, Lane, Lanes, Touch};
+use recording::lanes::{JobCall, Lane, LaneJob, Lanes};
 
 use super::align::PairedRecordings;
 use super::project::{Unit, UnitKind};
@@ -20,14 +20,14 @@ pub(super) struct JobNames {
 
 impl JobNames {
     /// Collects the names of the jobs that a lane started. `name` maps a lane to its name in the result.
-    pub(super) fn of(lanes: &Lanes, jobs: &[Job], parent: &Lane, name: impl Fn(&str) -> String) -> Self {
+    pub(super) fn of(lanes: &Lanes, jobs: &[LaneJob], parent: &Lane, name: impl Fn(&str) -> String) -> Self {
         let mut names = Self::default();
         for job in jobs.iter().filter(|job| job.parent == parent.id && is_asynchronous(job)) {
             if job.background {
                 names.calls.insert(job.call.as_str().to_owned());
             }
             names.calls.extend(job.touches.iter().map(|touch| touch.call.as_str().to_owned()));
-            let is_early = |touch: &&Touch| {
+            let is_early = |touch: &&JobCall| {
                 !touch.cancels && job.delivered.is_none_or(|delivered| delivered > touch.turn + 1)
             };
             let early = job.touches.iter().filter(is_early);
@@ -93,7 +93,7 @@ impl JobNames {
 }
 
 /// Returns whether a job ran in the background, or was polled, cancelled or announced.
-pub(super) fn is_asynchronous(job: &Job) -> bool {
+pub(super) fn is_asynchronous(job: &LaneJob) -> bool {
     job.background || !job.touches.is_empty() || !job.notices.is_empty()
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use cache::Explained;
-use recording::lanes::Heard;
-use recording::source::{Answered, Asked, Ordered, Source, Watch};
+use cache::CacheReport;
+use recording::lanes::LaneResponse;
+use recording::source::{OrderedExchanges, Source, SourceObserver, SourceRequest, SourceResponse};
 use session::{Block, RequestId};
 use wire::dialect::{Dialect, Prompt};
 use wire::json::Document;
@@ -19,8 +19,8 @@ use crate::verdict::{Level, Verdict};
 /// A recording with its lanes, units and prompt cache.
 pub(super) struct LoadedRecording<'s> {
     pub(super) source: &'s Source,
-    pub(super) ordered: Ordered,
-    pub(super) explained: Explained,
+    pub(super) ordered: OrderedExchanges,
+    pub(super) explained: CacheReport,
     units: UnitCollector,
     requests: SourceRequests<'s>,
 }
@@ -36,7 +36,7 @@ impl<'s> LoadedRecording<'s> {
         let numbers = (0..source.len()).map(|n| (source.id(n), n)).collect();
         let mut collectors =
             Collectors { units: UnitCollector::default(), cache: CacheCollector::new(&source.timeline()) };
-        let ordered = source.order_watched(&mut collectors);
+        let ordered = source.order_observed(&mut collectors);
         let Collectors { units, cache } = collectors;
         let explained = cache::explain(cache.asks(&ordered.lanes));
         Self { source, ordered, explained, units, requests: SourceRequests { source, numbers } }
@@ -65,7 +65,7 @@ impl<'s> LoadedRecording<'s> {
         let recording = self.source.recording();
         let facts =
             recording.and_then(|recording| recording.manifest()).map(RecordingFacts::of).unwrap_or_default();
-        let renamed = recording.map(|recording| recording.named_anew()).unwrap_or_default();
+        let renamed = recording.map(|recording| recording.replayed_names()).unwrap_or_default();
         ComparedRecording {
             folder: self.source.dir().display().to_string(),
             facts: RecordingFacts { renamed, day: self.first_day(), ..facts },
@@ -75,7 +75,7 @@ impl<'s> LoadedRecording<'s> {
     }
 
     fn first_day(&self) -> Option<Day> {
-        let first = (!self.source.is_empty()).then(|| self.source.asked(0).ok()).flatten();
+        let first = (!self.source.is_empty()).then(|| self.source.request(0).ok()).flatten();
         first.and_then(|first| Day::of_timestamp(&first.timestamp?))
     }
 }
@@ -86,26 +86,26 @@ struct Collectors {
     cache: CacheCollector,
 }
 
-impl Watch for Collectors {
-    fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &Prompt) {
-        self.units.decoded(asked, document, prompt);
-        self.cache.decoded(asked, document, prompt);
+impl SourceObserver for Collectors {
+    fn decoded_request(&mut self, asked: &SourceRequest, document: &Document<'_>, prompt: &Prompt) {
+        self.units.decoded_request(asked, document, prompt);
+        self.cache.decoded_request(asked, document, prompt);
     }
 
-    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&Prompt>) {
-        self.units.asked(n, asked, prompt);
-        self.cache.asked(n, asked, prompt);
+    fn request(&mut self, n: usize, asked: &SourceRequest, prompt: Option<&Prompt>) {
+        self.units.request(n, asked, prompt);
+        self.cache.request(n, asked, prompt);
     }
 
-    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard) {
-        self.units.answered(n, answered, heard);
-        self.cache.answered(n, answered, heard);
+    fn response(&mut self, n: usize, answered: &SourceResponse, heard: &LaneResponse) {
+        self.units.response(n, answered, heard);
+        self.cache.response(n, answered, heard);
     }
 }
 
 impl RequestSource for SourceRequests<'_> {
-    fn request(&self, id: &RequestId) -> Option<Asked> {
-        self.source.asked(*self.numbers.get(id)?).ok()
+    fn request(&self, id: &RequestId) -> Option<SourceRequest> {
+        self.source.request(*self.numbers.get(id)?).ok()
     }
 
     fn reply_blocks(&self, id: &RequestId) -> Vec<Block> {
@@ -114,8 +114,8 @@ impl RequestSource for SourceRequests<'_> {
             let body = asked.body.bytes.unwrap_or_default();
             Dialect::detect(&asked.url, &body)
         });
-        let answered = self.source.answered(n).ok().flatten();
-        let reply = answered.and_then(|answered| answered.heard(dialect).reply);
+        let answered = self.source.response(n).ok().flatten();
+        let reply = answered.and_then(|answered| answered.decode(dialect).reply);
         reply.map(|reply| reply.blocks).unwrap_or_default()
     }
 }

@@ -41,7 +41,7 @@ mod summarise;
 mod surfaces;
 mod text;
 
-use recording::State;
+use recording::SealState;
 use recording::lanes::{LaneKind, Lanes, Turn};
 use recording::source::Source;
 
@@ -65,7 +65,7 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &ParityRules, required
     let mut doubts = Vec::new();
     for (side, loaded) in [("golden", &mine), ("candidate", &theirs)] {
         let state = loaded.source.recording().map(|recording| recording.state());
-        if let Some(State::Unsealed { because }) = state {
+        if let Some(SealState::Unsealed { because }) = state {
             doubts.push(format!("the {side} is not sealed: {because}"));
             verdict.notes.extend(doubts.last().cloned());
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use recording::scenario::Versions;
+use recording::scenario::VersionRange;
 use regex::Regex;
 use serde::Deserialize;
 use thiserror::Error;
@@ -104,7 +104,7 @@ enum OneOrMore {
 struct AppliesTo {
     harness: String,
     #[serde(default)]
-    versions: Option<Versions>,
+    versions: Option<VersionRange>,
 }
 
 impl ParityRules {

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use recording::source::{Ordered, Source};
+use recording::source::{OrderedExchanges, Source};
 use serde::Deserialize;
 use serde_json::Value;
 use session::RequestId;
@@ -31,7 +31,7 @@ struct DumpHead {
 }
 
 /// Adds notes and differences for the changed files of both recordings.
-pub(super) fn add_seal_differences(verdict: &mut Verdict, sides: [(&Source, &Ordered); 2]) {
+pub(super) fn add_seal_differences(verdict: &mut Verdict, sides: [(&Source, &OrderedExchanges); 2]) {
     let damage = |source: &Source| source.recording().map(|recording| recording.damage());
     // This reads every file, so both sides are read at the same time.
     let damages = std::thread::scope(|scope| {
@@ -92,7 +92,12 @@ fn is_recorded(source: &Source, file: &str) -> bool {
 }
 
 /// Compares the head of a dump with the log.
-fn head_differences(source: &Source, ordered: &Ordered, side: usize, file: &str) -> Vec<VerdictDifference> {
+fn head_differences(
+    source: &Source,
+    ordered: &OrderedExchanges,
+    side: usize,
+    file: &str,
+) -> Vec<VerdictDifference> {
     let dump = file.rsplit('/').next().unwrap_or_default();
     let request = dump.strip_suffix("_request.json");
     let Some(id) = request.or_else(|| dump.strip_suffix("_response.json")) else { return Vec::new() };
@@ -143,7 +148,7 @@ fn head_differences(source: &Source, ordered: &Ordered, side: usize, file: &str)
         }
     };
     if request.is_some() {
-        let Ok(asked) = source.asked(n) else { return found };
+        let Ok(asked) = source.request(n) else { return found };
         of_headers("header:", &asked.headers, &head.headers);
         differ(Surface::Routing, "method", Some(asked.method), text(&head.method));
         let url = text(&head.target_url).unwrap_or_default();
@@ -152,7 +157,7 @@ fn head_differences(source: &Source, ordered: &Ordered, side: usize, file: &str)
             let surface = if at == 2 { Surface::Settings } else { Surface::Routing };
             differ(surface, pointer, Some(mine[at].to_owned()), Some(theirs[at].to_owned()));
         }
-    } else if let Ok(Some(answered)) = source.answered(n) {
+    } else if let Ok(Some(answered)) = source.response(n) {
         of_headers("answer:header:", &answered.headers, &head.headers);
         let status = answered.status.map(|status| status.to_string());
         let dumped = (!head.status.is_null()).then(|| head.status.to_string());

@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use recording::OpenError;
-use recording::lanes::{Heard, LaneKind, Lanes, Outline, Replies};
-use recording::source::{Answered, Asked, Happened, Moment, Origin, Problem, Source, Watch, path};
+use recording::lanes::{LaneKind, LaneResponse, Lanes, Outline, Replies};
+use recording::source::{
+    Origin, Problem, Source, SourceObserver, SourceRequest, SourceResponse, TimelineEntry, TimelineEvent,
+    url_path,
+};
 use session::RequestId;
 use thiserror::Error;
 use wire::dialect::{Dialect, Prompt};
@@ -64,7 +67,7 @@ impl RecordedTraffic {
         }
         let timeline = source.timeline();
         let mut loader = TrafficLoader { parts: parts(&timeline), timeline, ..TrafficLoader::default() };
-        let ordered = source.order_watched(&mut loader);
+        let ordered = source.order_observed(&mut loader);
         if let Some(Problem { what: file, why }) = ordered.problems.into_iter().find(is_unreadable) {
             return Err(ReplayLoadError::Unreadable { dir: dir.display().to_string(), file, why });
         }
@@ -74,7 +77,7 @@ impl RecordedTraffic {
             return Err(ReplayLoadError::Unplayable { dir: dir.display().to_string(), id, why });
         }
         let names = loader.names.finish(|n| {
-            let asked = source.asked(n).ok()?;
+            let asked = source.request(n).ok()?;
             let body = asked.body.bytes.as_deref()?;
             Dialect::detect(&asked.url, body)?.decode_request(body).ok()
         });
@@ -127,7 +130,7 @@ fn turns(exchanges: &[RecordedExchange], lanes: &Lanes) -> Vec<RecordedTurn> {
 /// Collects the exchanges while the recording is read.
 #[derive(Default)]
 struct TrafficLoader {
-    timeline: Vec<Moment>,
+    timeline: Vec<TimelineEntry>,
     parts: HashMap<usize, Vec<ResponsePart>>,
     exchanges: Vec<RecordedExchange>,
     /// Indexes of exchanges by their number in the recording.
@@ -142,7 +145,7 @@ impl TrafficLoader {
     /// Distinguishes responses that were never recorded from those that exist and cannot be read.
     fn check_missing_responses(&mut self, source: &Source) {
         for exchange in self.exchanges.iter().filter(|exchange| exchange.response.status.is_none()) {
-            if let Err(error) = source.answered(exchange.number) {
+            if let Err(error) = source.response(exchange.number) {
                 self.unplayable.get_or_insert((exchange.id.clone(), error.to_string()));
             }
         }
@@ -162,7 +165,7 @@ impl TrafficLoader {
             }
         }
         for moment in &self.timeline {
-            if let Happened::Asked(n) = moment.what
+            if let TimelineEvent::RequestArrived(n) = moment.event
                 && let Some(at) = self.by_number.get(&n)
             {
                 self.exchanges[*at].requested_us = moment.us;
@@ -172,26 +175,26 @@ impl TrafficLoader {
 }
 
 /// Returns the parts of each response, by the number of the exchange.
-fn parts(timeline: &[Moment]) -> HashMap<usize, Vec<ResponsePart>> {
+fn parts(timeline: &[TimelineEntry]) -> HashMap<usize, Vec<ResponsePart>> {
     let mut requested = HashMap::new();
     let mut parts: HashMap<usize, Vec<ResponsePart>> = HashMap::new();
     for moment in timeline {
-        match moment.what {
-            Happened::Asked(n) => {
+        match moment.event {
+            TimelineEvent::RequestArrived(n) => {
                 requested.insert(n, moment.us);
             }
-            Happened::Read { exchange, offset } => {
+            TimelineEvent::ResponseRead { exchange, offset } => {
                 let us = moment.us.saturating_sub(requested.get(&exchange).copied().unwrap_or_default());
                 parts.entry(exchange).or_default().push(ResponsePart { start: offset as usize, us });
             }
-            Happened::Ended(_) => {}
+            TimelineEvent::ResponseEnded(_) => {}
         }
     }
     parts
 }
 
-impl Watch for TrafficLoader {
-    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&Prompt>) {
+impl SourceObserver for TrafficLoader {
+    fn request(&mut self, n: usize, asked: &SourceRequest, prompt: Option<&Prompt>) {
         let body = asked.body.bytes.as_deref().unwrap_or_default();
         let mut outline = Outline::default();
         if let Some(prompt) = prompt {
@@ -201,7 +204,7 @@ impl Watch for TrafficLoader {
             }
             self.names.add_request(n, prompt);
         }
-        let path = path(&asked.url).trim_end_matches('/');
+        let path = url_path(&asked.url).trim_end_matches('/');
         self.by_number.insert(n, self.exchanges.len());
         self.exchanges.push(RecordedExchange {
             id: asked.id.clone(),
@@ -227,7 +230,7 @@ impl Watch for TrafficLoader {
         });
     }
 
-    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard) {
+    fn response(&mut self, n: usize, answered: &SourceResponse, heard: &LaneResponse) {
         let Some(&at) = self.by_number.get(&n) else { return };
         let parts = self.parts.remove(&n).unwrap_or_default();
         let exchange = &mut self.exchanges[at];
@@ -257,7 +260,7 @@ impl Watch for TrafficLoader {
 }
 
 /// Converts a response of a recording.
-fn response(answered: &Answered, mut parts: Vec<ResponsePart>) -> Result<RecordedResponse, String> {
+fn response(answered: &SourceResponse, mut parts: Vec<ResponsePart>) -> Result<RecordedResponse, String> {
     let body = match (&answered.body.bytes, answered.body.origin) {
         (_, Origin::Excerpt | Origin::Object) => {
             return Err("the dump has a part of the body or a decoded object, not the bytes".to_owned());
@@ -287,7 +290,7 @@ fn response(answered: &Answered, mut parts: Vec<ResponsePart>) -> Result<Recorde
 }
 
 /// Returns the headers to replay: those that do not describe the framing, which is our own.
-fn headers(answered: &Answered, body: &[u8]) -> Vec<(String, String)> {
+fn headers(answered: &SourceResponse, body: &[u8]) -> Vec<(String, String)> {
     // A body that could not be unpacked is sent as it was stored, so its encoding still holds.
     let is_packed = answered.body.origin == Origin::Raw && std::str::from_utf8(body).is_err();
     let is_kept =
@@ -313,7 +316,7 @@ fn is_framing(name: &str) -> bool {
 }
 
 /// Returns a part for each event, with times distributed evenly between first byte and end.
-fn evenly_timed_parts(answered: &Answered, body: &[u8], is_stream: bool) -> Vec<ResponsePart> {
+fn evenly_timed_parts(answered: &SourceResponse, body: &[u8], is_stream: bool) -> Vec<ResponsePart> {
     let end_us = answered.end_us.unwrap_or_default();
     let first_us = answered.first_byte_us.unwrap_or(end_us);
     let starts = if is_stream { event_starts(body) } else { vec![0] };
@@ -323,7 +326,7 @@ fn evenly_timed_parts(answered: &Answered, body: &[u8], is_stream: bool) -> Vec<
 }
 
 /// Returns whether a response without a recorded ending is complete, as in dumps of other tools.
-fn has_ended(answered: &Answered, heard: &Heard, dialect: Option<Dialect>) -> bool {
+fn has_ended(answered: &SourceResponse, heard: &LaneResponse, dialect: Option<Dialect>) -> bool {
     let is_error = answered.status.is_some_and(|status| status >= 400);
     let is_there = answered.body.bytes.is_some() && answered.error.is_none();
     answered.ending.is_none() && is_there && (dialect.is_none() || heard.whole || is_error)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use http::StatusCode;
-use recording::lanes::Heard;
+use recording::lanes::LaneResponse;
 use session::Usage;
 use wire::Ending;
 use wire::dialect::Dialect;
@@ -117,7 +117,7 @@ impl LiveReply {
         {
             return self;
         }
-        let heard = Heard::of(dialect, 200, &self.body());
+        let heard = LaneResponse::decode(dialect, 200, &self.body());
         let last = self.pieces.last().map_or((0, 0), |piece| (piece.part, piece.us));
         let piece = |bytes| ReplyPiece { bytes, part: last.0, us: last.1, delay: Duration::ZERO };
         let (pieces, kind) = match (as_stream, &heard.reply, heard.message) {

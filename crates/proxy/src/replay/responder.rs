@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use recording::lanes::{Heard, Replies};
+use recording::lanes::{LaneResponse, Replies};
 use recording::source::Source;
 use tokio::time::Instant;
 use wire::dialect::{Dialect, Prompt};
@@ -75,7 +75,7 @@ pub(super) struct PreparedReply {
     pub(super) reply: LiveReply,
     turn: TurnIndex,
     /// The request in the simulated cache.
-    cached: Option<cache::Asked>,
+    cached: Option<cache::SimulatedRequest>,
 }
 
 impl Responder {
@@ -193,7 +193,7 @@ impl Responder {
         if replies_before == exchange.outline.spine && reply.has_body(&exchange.response.body) {
             return;
         }
-        let heard = Heard::of(dialect, reply.status.unwrap_or(200), &reply.body());
+        let heard = LaneResponse::decode(dialect, reply.status.unwrap_or(200), &reply.body());
         let live = state.replies.learn(replies_before, &heard);
         if heard.whole {
             state.matcher.add_alias(live, exchange.replies_after);
@@ -282,7 +282,7 @@ impl Responder {
     /// Describes the first difference between a recorded and a live request.
     fn difference(&self, exchange: ExchangeIndex, request: &Request) -> Option<String> {
         let source = Source::open(&self.traffic.dir).ok()?;
-        let recorded = source.asked(self.traffic[exchange].number).ok()?;
+        let recorded = source.request(self.traffic[exchange].number).ok()?;
         let difference = first_difference(&recorded.body.bytes?, &request.body)?;
         Some(describe(&difference))
     }

@@ -5,7 +5,7 @@ use std::ops::Index;
 use std::path::PathBuf;
 
 use recording::lanes::{LaneKind, Lanes, Outline, Replies};
-use recording::source::Moment;
+use recording::source::TimelineEntry;
 use session::RequestId;
 use wire::Ending;
 use wire::dialect::Dialect;
@@ -30,7 +30,7 @@ pub struct RecordedTraffic {
     pub(super) replies: Replies,
     pub(super) names: RecordedNames,
     pub(super) lanes: Lanes,
-    pub(super) timeline: Vec<Moment>,
+    pub(super) timeline: Vec<TimelineEntry>,
     /// Exchanges by their number in the recording.
     pub(super) by_number: HashMap<usize, ExchangeIndex>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use recording::lanes::Heard;
+use recording::lanes::LaneResponse;
 use session::RequestId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -115,7 +115,7 @@ struct ModelRequest<'c> {
     dialect: Dialect,
     cache: Option<&'c CacheSim>,
     /// The request in the simulated cache.
-    cached: Option<cache::Asked>,
+    cached: Option<cache::SimulatedRequest>,
 }
 
 impl ModelRequest<'_> {
@@ -133,7 +133,7 @@ impl ModelRequest<'_> {
         let reply = tokio::select! {
             reply = self.shared.wait_for_reply(&turn, &prompt) => reply,
             error = self.client.gone() => {
-                self.shared.answered(&id, &Heard::default());
+                self.shared.answered(&id, &LaneResponse::default());
                 return Err(error);
             }
         };
@@ -159,7 +159,7 @@ impl ModelRequest<'_> {
         let error = ProviderError::new(self.dialect.error_kind(400), format!("scripted model: {}", miss.0));
         let body = self.dialect.encode_error(&error);
         if let Some(id) = id {
-            self.shared.answered(id, &Heard::of(self.dialect, 400, &body));
+            self.shared.answered(id, &LaneResponse::decode(self.dialect, 400, &body));
         }
         self.client.write(&http::json(400, "x-should-retry: false\r\n", &body)).await
     }
@@ -169,7 +169,7 @@ impl ModelRequest<'_> {
         let status = body.status();
         let done = self.send_parts(id, body, pace, &mut heard).await;
         if done.is_err() {
-            self.shared.answered(id, &Heard::of(self.dialect, status, &heard));
+            self.shared.answered(id, &LaneResponse::decode(self.dialect, status, &heard));
         }
         done
     }
@@ -190,7 +190,7 @@ impl ModelRequest<'_> {
         }
         let events = match body {
             ResponseBody::Json { status, headers, bytes } => {
-                self.shared.answered(id, &Heard::of(self.dialect, *status, bytes));
+                self.shared.answered(id, &LaneResponse::decode(self.dialect, *status, bytes));
                 return self.client.write(&http::json(*status, headers, bytes)).await;
             }
             ResponseBody::Events(events) => events,
@@ -209,7 +209,7 @@ impl ModelRequest<'_> {
             http::push_chunk(&mut pending, event);
             heard.extend_from_slice(event);
         }
-        self.shared.answered(id, &Heard::of(self.dialect, 200, heard));
+        self.shared.answered(id, &LaneResponse::decode(self.dialect, 200, heard));
         pending.extend_from_slice(http::LAST_CHUNK);
         self.client.write(&pending).await
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
-use recording::lanes::{Heard, LaneTracker};
+use recording::lanes::{LaneResponse, LaneTracker};
 use session::RequestId;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -62,7 +62,7 @@ impl SharedScript {
         let mut state = self.lock();
         state.arrivals += 1;
         let id = RequestId::nth(state.arrivals);
-        let position = state.tracker.asked(&id, prompt, &identity);
+        let position = state.tracker.add_request(&id, prompt, &identity);
         (id, state.player.claim(prompt, position, continues))
     }
 
@@ -111,18 +111,18 @@ impl SharedScript {
         let mut state = self.lock();
         state.arrivals += 1;
         let id = RequestId::nth(state.arrivals);
-        let position = state.tracker.asked(&id, &prompt, &identity);
+        let position = state.tracker.add_request(&id, &prompt, &identity);
         let heard = match answered {
-            Some((_, reply)) => Heard::of(dialect, 200, reply),
-            None => Heard::of(dialect, 500, b""), // the next equal request is a retry, not a twin
+            Some((_, reply)) => LaneResponse::decode(dialect, 200, reply),
+            None => LaneResponse::decode(dialect, 500, b""), // the next equal request is a retry, not a twin
         };
-        state.tracker.answered(&id, &heard);
+        state.tracker.add_response(&id, &heard);
         state.player.restore(&prompt, last_reply.as_ref(), position, failures);
     }
 
     /// Notes the response that a request is about to get, or the part that it got before its client left.
-    pub(super) fn answered(&self, id: &RequestId, heard: &Heard) {
-        self.lock().tracker.answered(id, heard);
+    pub(super) fn answered(&self, id: &RequestId, heard: &LaneResponse) {
+        self.lock().tracker.add_response(id, heard);
     }
 
     /// Notes that a reply was sent.

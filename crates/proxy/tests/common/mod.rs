@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
-use recording::{Disk, Finished, Folder, Manifest, Recorder, Recording, Settings};
+use recording::{Disk, FinishedRecording, FolderDisk, Manifest, Recorder, Recording, RecordingOptions};
 use redact::{FingerprintKey, Redactor};
 use tempfile::TempDir;
 use wire::{Body, Exchange};
@@ -113,7 +113,7 @@ pub(crate) struct Station {
 
 pub(crate) struct Stopped {
     pub(crate) reach: Vec<UpstreamStatus>,
-    pub(crate) finished: Finished,
+    pub(crate) finished: FinishedRecording,
     manifest: Manifest,
     folder: TempDir,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Stopped {
 impl Station {
     /// Starts a proxy for upstreams given as `[PREFIX=]URL`.
     pub(crate) fn new(upstreams: &[&str]) -> Self {
-        Self::with_disk(upstreams, |dir| Box::new(Folder::new(dir)))
+        Self::with_disk(upstreams, |dir| Box::new(FolderDisk::new(dir)))
     }
 
     pub(crate) fn before(provider: SocketAddr) -> Self {
@@ -132,7 +132,7 @@ impl Station {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut settings = Settings {
+        let mut settings = RecordingOptions {
             dir: folder.path().join("recording"),
             started_at: SystemTime::UNIX_EPOCH,
             manifest: Manifest::default(),
@@ -186,7 +186,7 @@ impl Stopped {
 
 pub(crate) struct Opened {
     pub(crate) recording: Recording,
-    pub(crate) sealed: recording::Sealed,
+    pub(crate) sealed: recording::SealReport,
     pub(crate) folder: TempDir,
 }
 

@@ -1,9 +1,8 @@
-//! A request, distilled to what tells its lane.
+//! Requests reduced to what identifies their lane.
 //!
-//! What the model said is the spine of a conversation: each reply as the ids of its calls, or its
-//! text where it called nothing. Harnesses move cache markers, fold arrays into strings, drop
-//! thinking and rewrite what they said themselves, but they carry these ids back. What stands
-//! between two replies is a [`Gap`].
+//! The replies of the model are the spine of a conversation. A reply is represented by the ids of its calls, or
+//! by its text if it makes no calls. Harnesses move cache markers, turn arrays into strings, drop thinking and
+//! rewrite their own texts, but they send these ids back. The content between two replies is a [`Gap`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,80 +11,80 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use session::{Block, CallId, Reply, Role, ToolResult};
 use wire::dialect::{Prompt, ToolExecution};
 
-/// Longest piece of a text that is kept to be looked at again.
+/// Maximum length of a stored text.
 const KEPT: usize = 4096;
 
-/// How many words of the instructions are kept to be compared.
+/// Number of instruction words that are stored for comparison.
 const VOICE: usize = 64;
 
-/// One thing the model said: a call, or a text.
+/// Digest of one thing that the model said: a call, or a text.
 pub(super) type Atom = u64;
 
-/// A request, distilled.
+/// Request, reduced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asking {
-    /// Digest of what the model had said after each atom; the first is that of nothing.
+    /// Digest of the spine after each atom. The first one is that of the empty spine.
     pub(super) said: Vec<u64>,
-    /// What stood before, between and behind the replies.
+    /// Contents before, between and after the replies.
     pub(super) gaps: Vec<Gap>,
-    /// All of the above in one.
+    /// Digest of spine and gaps.
     pub(super) history: u64,
-    /// The last atom.
+    /// Last atom of the spine.
     pub(super) last: Option<Atom>,
-    /// What the system prompt looks like, with numbers and ids blanked.
+    /// Digest of the system prompt without words that contain digits.
     pub(super) system: u64,
-    /// A few words of it, always the same ones of the same text.
+    /// Sample of the system prompt's words, the same for equal texts.
     pub(super) voice: Vec<u64>,
-    /// The names of the tools.
+    /// Digest of the tool names.
     pub(super) tools: u64,
     /// Whether the harness offers tools of its own.
     pub(super) has_tools: bool,
-    /// Room for one word only: it warms up or probes.
+    /// Whether the reply may have one token only: a warm-up or probe.
     pub(super) is_probe: bool,
-    /// The texts before the first reply.
+    /// Texts before the first reply.
     pub(super) opening: Vec<String>,
-    /// The text of the first reply where it called nothing, shortened.
+    /// Shortened text of the first reply, if it made no calls.
     pub(super) first_words: String,
-    /// The instructions, for a request in which the model has said nothing yet.
+    /// Instructions of a request without replies.
     pub(super) instructions: Vec<String>,
-    /// The texts behind the last reply.
-    pub(super) newest: Vec<Said>,
-    /// The results behind the last reply, shortened.
-    pub(super) results: Vec<Carried>,
+    /// Texts after the last reply.
+    pub(super) newest: Vec<InjectedText>,
+    /// Shortened results after the last reply.
+    pub(super) results: Vec<CarriedResult>,
 }
 
-/// What stands between two replies.
+/// Content between two replies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// How many atoms stand before it. A harness may spread one reply over several messages, so
-    /// gaps are compared by this and not by their number.
+    /// Number of atoms before the gap. A harness may spread one reply over several messages, so gaps are
+    /// matched by this number and not by their index.
     pub(super) at: usize,
     pub(super) texts: Vec<u64>,
     pub(super) results: Vec<u64>,
 }
 
-/// A text that the harness put behind a reply.
+/// Text that the harness added after a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// In whose name.
+pub struct InjectedText {
+    /// Role of the message.
     pub role: Role,
-    /// Its beginning.
+    /// Beginning of the text.
     pub text: String,
 }
 
-/// A result as a request carries it.
+/// Result of a call, as carried by a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Carried {
-    /// The call that it answers.
+pub struct CarriedResult {
+    /// Call.
     pub call: CallId,
-    /// Its beginning.
+    /// Beginning of the result.
     pub text: String,
-    /// It says that the tool failed.
+    /// Whether the tool failed.
     pub is_error: bool,
 }
 
 impl Asking {
-    /// Distils a request; `items` are the replies' atoms by the ids of their output items.
+    /// Reduces a request. `items` maps the ids of output items to the atoms of their replies.
     pub(super) fn of(prompt: &Prompt, items: &HashMap<String, Vec<Atom>>, voices: &mut Voices) -> Self {
         let mut reader = Reader {
             items,
@@ -105,7 +104,7 @@ impl Asking {
         reader.close();
         let Reader { mut asking, newest, results, .. } = reader;
         asking.newest =
-            newest.iter().map(|(role, text)| Said { role: *role, text: (*text).into() }).collect();
+            newest.iter().map(|(role, text)| InjectedText { role: *role, text: (*text).into() }).collect();
         asking.results = results.into_iter().map(carried).collect();
         asking.history = digest(&(asking.said.last(), asking.gaps.iter().map(key).collect::<Vec<_>>()));
         let instructions = || prompt.instructions().filter_map(|part| text_of(&part.block));
@@ -120,12 +119,12 @@ impl Asking {
         asking
     }
 
-    /// Digest of everything the model had said.
+    /// Returns the digest of the entire spine.
     pub(super) fn spine(&self) -> u64 {
         self.said.last().copied().unwrap_or_default()
     }
 
-    /// Whether the model had said nothing yet.
+    /// Returns whether the request has no replies yet.
     pub(super) fn is_first(&self) -> bool {
         self.said.len() == 1
     }
@@ -135,15 +134,15 @@ fn key(gap: &Gap) -> (&[u64], &[u64]) {
     (&gap.texts, &gap.results)
 }
 
-/// What instructions sound like, by the digest of their texts: most requests bring those of the one before, and
-/// going through their words takes longer than all the rest.
+/// Caches digests of instructions by their texts. Most requests repeat the previous instructions, and splitting
+/// them into words takes longer than everything else.
 #[derive(Debug, Default)]
 pub(super) struct Voices {
     known: HashMap<u64, (u64, Vec<u64>)>,
 }
 
 impl Voices {
-    /// What the instructions look like, and a few words of them.
+    /// Returns the digest of instructions, and a sample of their words.
     fn of(&mut self, instructions: &[&str]) -> (u64, Vec<u64>) {
         let hear = || {
             let blanked: Vec<Vec<&str>> = instructions.iter().copied().map(blanked).collect();
@@ -157,17 +156,18 @@ impl Voices {
     }
 }
 
-/// What is kept of the blocks refers to the request: nearly all of a history is looked at and let go.
+/// Reads the messages of a request. It borrows their texts, because nearly all of a history is looked at and
+/// dropped.
 struct Reader<'i> {
     items: &'i HashMap<String, Vec<Atom>>,
     asking: Asking,
-    /// The reply being read: calls (and what references stand for).
+    /// Atoms of the reply being read: calls, and replies that it references.
     group: Vec<Atom>,
-    /// Its texts, which count where it called nothing.
+    /// Texts of the reply being read, which count if it makes no calls.
     texts: Vec<&'i str>,
-    /// The texts behind it.
+    /// Texts after it.
     newest: Vec<(Role, &'i str)>,
-    /// The results behind it.
+    /// Results after it.
     results: Vec<&'i ToolResult>,
 }
 
@@ -209,14 +209,14 @@ impl<'i> Reader<'i> {
         }
     }
 
-    /// A client may carry one call twice after a cut; it is still one.
+    /// Adds an atom. A client may repeat a call after a cut, which still counts once.
     fn atom(&mut self, atom: Atom) {
         if !self.group.contains(&atom) {
             self.group.push(atom);
         }
     }
 
-    /// The reply that was being read is whole.
+    /// Completes the reply that was being read.
     fn close(&mut self) {
         if self.group.is_empty() {
             self.group.extend(atom_of_text(&self.texts));
@@ -243,7 +243,7 @@ impl<'i> Reader<'i> {
     }
 }
 
-/// What a reply adds to the spine.
+/// Returns the atoms that a reply adds to the spine.
 pub(super) fn atoms(reply: &Reply) -> Vec<Atom> {
     let mut atoms: Vec<Atom> = Vec::new();
     for call in reply.calls() {
@@ -259,7 +259,7 @@ pub(super) fn atoms(reply: &Reply) -> Vec<Atom> {
     atoms
 }
 
-/// The spine with one more atom.
+/// Returns the digest of a spine with one more atom.
 pub(super) fn extended(spine: u64, atom: Atom) -> u64 {
     digest(&(spine, atom))
 }
@@ -268,7 +268,7 @@ pub(super) fn atom_of_call(id: &CallId) -> Atom {
     digest(&("call", id.as_str()))
 }
 
-/// Harnesses trim what they carry back, so only the words count.
+/// Returns the atom of a text by its words only, because harnesses trim texts.
 fn atom_of_text(texts: &[&str]) -> Option<Atom> {
     let mut words = texts.iter().flat_map(|text| text.split_whitespace()).peekable();
     words.peek()?;
@@ -277,7 +277,7 @@ fn atom_of_text(texts: &[&str]) -> Option<Atom> {
     Some(hasher.finish())
 }
 
-/// The text of a block that has some.
+/// Returns the text of a block, if it has one.
 pub(super) fn text_of(block: &Block) -> Option<&str> {
     match block {
         Block::Text { text } | Block::Refusal { text } => Some(text),
@@ -285,7 +285,7 @@ pub(super) fn text_of(block: &Block) -> Option<&str> {
     }
 }
 
-/// The texts in a result, one a line.
+/// Joins the texts of a result, one per line.
 pub(super) fn joined(blocks: &[Block]) -> Cow<'_, str> {
     match blocks {
         [block] => Cow::Borrowed(text_of(block).unwrap_or_default()),
@@ -293,12 +293,12 @@ pub(super) fn joined(blocks: &[Block]) -> Cow<'_, str> {
     }
 }
 
-fn carried(result: &ToolResult) -> Carried {
+fn carried(result: &ToolResult) -> CarriedResult {
     let text = shortened(&joined(&result.blocks)).to_owned();
-    Carried { call: result.call.clone(), text, is_error: result.is_error }
+    CarriedResult { call: result.call.clone(), text, is_error: result.is_error }
 }
 
-/// As much of a text as is kept.
+/// Returns the part of a text that is stored.
 pub(super) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(KEPT)]
 }
@@ -309,7 +309,8 @@ pub(super) fn digest<T: std::hash::Hash + ?Sized>(value: &T) -> u64 {
     hasher.finish()
 }
 
-/// The words without a digit in them: dates, counts, paths and ids change, a prompt does not.
+/// Splits a text into words and drops those with digits: dates, counts, paths and ids change, a prompt does
+/// not.
 fn blanked(text: &str) -> Vec<&str> {
     text.split_whitespace().filter(|word| !word.bytes().any(|byte| byte.is_ascii_digit())).collect()
 }

@@ -1,8 +1,8 @@
-//! Forks that nothing told apart while they were asked, and which call started each.
+//! Detection of forks that looked like the lane's next turn, and of the calls that started forks.
 //!
-//! Somebody who answers the calls of a reply and says something besides looks like the lane's own next turn, until the
-//! lane goes on from that same reply with other answers and without those words. The calls were open all the time,
-//! so whoever came first was a fork.
+//! A fork that answers the calls of a reply and adds a text looks like the next turn of its parent. Later the
+//! parent continues from the same reply with other results and without that text. The calls were open all the
+//! time, so the first continuation was the fork.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use session::CallId;
 use super::tracker::{GrowingTurn, LaneTracker, Spot};
 
 impl LaneTracker {
-    /// Makes the forks of a lane its own that came before it. What the model had said before belongs to the lane.
+    /// Makes the parentless forks before a lane its children. Calls that were made before belong to the lane.
     pub(super) fn adopt(&mut self, lane: usize, spine: u64) {
         let orphans = self.asked.get(&spine).into_iter().flatten().filter(|spot| self.is_orphan(spot));
         for (fork, _) in orphans.copied().collect::<Vec<_>>() {
@@ -22,7 +22,7 @@ impl LaneTracker {
         }
     }
 
-    /// Gives a lane its own turns back where a fork's stand in their place.
+    /// Swaps the turns of a fork out of its parent's lane.
     pub(super) fn part_forks(&mut self) {
         for number in 0..self.lanes.len() {
             let lane = &self.lanes[number];
@@ -34,7 +34,7 @@ impl LaneTracker {
         }
     }
 
-    /// Whether the turn that is there was a fork's, seen from another one behind the same reply.
+    /// Returns whether the turn at `at` belongs to a fork, judged by `other`, which follows the same reply.
     fn was_left_open(&self, (base, at): Spot, other: &GrowingTurn) -> bool {
         let turns = &self.lanes[base].turns;
         let (Some(fork), Some(before)) = (turns.get(at), at.checked_sub(1).map(|at| &turns[at])) else {
@@ -47,7 +47,7 @@ impl LaneTracker {
             && self.calls_of(before).any(|call| is_answered_otherwise(call, fork, other))
     }
 
-    /// The turns of `base` from there on and those of `fork` change places.
+    /// Swaps the turns of `base` from `at` on with those of `fork`.
     fn part(&mut self, (base, at): Spot, fork: usize) {
         let old = self.lanes[base].turns.split_off(at);
         let new = std::mem::replace(&mut self.lanes[fork].turns, old);
@@ -58,14 +58,14 @@ impl LaneTracker {
             lane => (lane, turn),
         };
         self.calls.iter_mut().for_each(|call| call.spot = moved(call.spot));
-        // Who left the history right there left that of both.
+        // A branch at that very point left the common history.
         let branches = self.lanes.iter_mut().filter_map(|lane| lane.branch.as_mut());
         branches.filter(|spot| **spot != (base, at)).for_each(|spot| *spot = moved(*spot));
         self.lanes[fork].is_fork = true;
     }
 
-    /// The call that started each fork whose prompt does not tell it: the one that its last words answer, then the only
-    /// one that is left.
+    /// Finds the call of each fork whose prompt does not name it: the call that got the fork's last text as its
+    /// result, else the only open one.
     pub(super) fn bind_forks(&mut self, homes: &[usize]) {
         let taken = self.lanes.iter().filter_map(|lane| lane.fork.clone());
         let mut taken: HashSet<CallId> = taken.collect();
@@ -81,7 +81,7 @@ impl LaneTracker {
         }
     }
 
-    /// Forks that no call is known of, in the order of their beginning.
+    /// Returns the forks without a call, in the order of their first requests.
     fn unbound(&self, homes: &[usize]) -> Vec<usize> {
         let is_unbound = |lane: &usize| {
             let growing = &self.lanes[*lane];
@@ -92,7 +92,7 @@ impl LaneTracker {
         forks
     }
 
-    /// The calls that were open when a fork began: its parent knows another result of them than it does.
+    /// Returns the calls that were open when a fork began: its parent has other results for them.
     fn open_calls(&self, homes: &[usize], lane: usize, taken: &HashSet<CallId>) -> Vec<usize> {
         let Some(next) = self.left_before(homes, lane) else { return Vec::new() };
         let first = &self.lanes[lane].turns[0];
@@ -101,7 +101,7 @@ impl LaneTracker {
         open.filter_map(|id| self.calls.iter().rposition(|call| call.id == *id)).collect()
     }
 
-    /// The turn of its parent that a fork begins before.
+    /// Returns the parent's turn after the fork point.
     fn left_before(&self, homes: &[usize], lane: usize) -> Option<&GrowingTurn> {
         let (base, at) = self.lanes[lane].branch.filter(|(base, _)| homes[*base] == *base)?;
         self.lanes[base].turns.get(at)
@@ -111,7 +111,7 @@ impl LaneTracker {
         open.iter().copied().find(|call| self.words_in(lane, &self.answers_to(homes, *call)))
     }
 
-    /// The only one, if the fork had ended when it was answered.
+    /// Returns the only open call, if the fork had ended before it was answered.
     fn told_by_time(&self, homes: &[usize], lane: usize, open: &[usize]) -> Option<usize> {
         let next = self.left_before(homes, lane)?;
         let ended = self.lanes[lane].turns.last()?.attempts.last()?.ended_at?;
@@ -124,7 +124,7 @@ impl LaneTracker {
     }
 }
 
-/// Whether two requests bring other results of a call.
+/// Returns whether two turns carry different results of a call.
 fn is_answered_otherwise(call: &CallId, one: &GrowingTurn, other: &GrowingTurn) -> bool {
     let of = [one, other].map(|turn| turn.results.iter().find(|result| result.call == *call));
     matches!(of, [Some(one), Some(other)] if one.text != other.text)

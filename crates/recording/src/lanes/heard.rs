@@ -1,27 +1,27 @@
-//! What came back for a request, as far as lanes care.
+//! Decoded responses, as far as the lanes need them.
 
 use serde::Deserialize;
 use session::Reply;
 use wire::dialect::{DecodedResponse, Dialect, ProviderError, StreamEnd, accumulate};
 
-/// A response, understood.
+/// Decoded response.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Heard {
-    /// What the model said, as far as it came.
+pub struct LaneResponse {
+    /// Reply, possibly incomplete.
     pub reply: Option<Reply>,
-    /// The ids of the output items, by which Responses refers to them later.
+    /// Ids of the output items, which later requests of the Responses dialect refer to.
     pub items: Vec<String>,
-    /// It came to its end: no error, no cut.
+    /// Whether the response ended without error or cut.
     pub whole: bool,
-    /// The provider's own words where it refused.
+    /// Error of the provider.
     pub error: Option<ProviderError>,
-    /// The message that a call without streaming would have given.
+    /// Message that the same request would return without streaming.
     pub message: Option<Vec<u8>>,
 }
 
-impl Heard {
-    /// Reads a body that is one JSON value or a stream of events.
-    pub fn of(dialect: Dialect, status: u16, body: &[u8]) -> Self {
+impl LaneResponse {
+    /// Decodes a body that is one JSON value or a stream of events.
+    pub fn decode(dialect: Dialect, status: u16, body: &[u8]) -> Self {
         let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
         let (message, end) = if is_json {
             (Some(body.to_vec()), StreamEnd::Complete)

@@ -1,26 +1,26 @@
-//! Who sends a request, where the harness says so.
+//! Ids of the sender of a request.
 
 use wire::dialect::Prompt;
 
-/// What a request says of its sender. Every part may be missing: some versions say nothing at all.
+/// Ids of a request's sender. Each may be missing: some versions of harnesses send none.
 ///
-/// Ids never join what the conversation separates; they only keep apart what it would join.
+/// Ids never join requests that differ in their conversation. They only separate requests that look alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The harness's session.
+    /// Session of the harness.
     pub session: Option<String>,
-    /// The agent within the session.
+    /// Agent within the session.
     pub agent: Option<String>,
-    /// The session that started this one.
+    /// Session that started this one.
     pub parent: Option<String>,
-    /// A session id in the body, which all agents of a session may share.
+    /// Session id in the body, which all agents of a session may share.
     pub body: Option<String>,
-    /// The reply that the request continues, where it names it instead of carrying its history.
+    /// Id of the reply that the request continues, if it is sent instead of a history.
     pub follows: Option<String>,
 }
 
 impl Identity {
-    /// Reads headers by what their names say, and the members of the body that are known to hold ids.
+    /// Reads ids from headers by the words in their names, and from the known members of the body.
     pub fn of<'h>(
         headers: impl Iterator<Item = (&'h str, &'h str)>,
         body: &[u8],
@@ -47,10 +47,10 @@ impl Identity {
         identity
     }
 
-    /// Whether both can be the same agent.
+    /// Returns whether both can be the same agent.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         let differ = |a: &Option<String>, b: &Option<String>| matches!((a, b), (Some(a), Some(b)) if a != b);
-        // An agent's id that is missing where sessions are named means the session's own agent.
+        // With sessions named, a missing agent id means the session's main agent.
         let named = self.session.is_some() && other.session.is_some();
         let one_is_an_agent = named && self.agent.is_some() != other.agent.is_some();
         !differ(&self.session, &other.session)
@@ -59,13 +59,13 @@ impl Identity {
             && !one_is_an_agent
     }
 
-    /// Whether some id says that both are the same agent.
+    /// Returns whether an id shows that both are the same agent.
     pub(super) fn names_the_same_as(&self, other: &Self) -> bool {
         let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
         self.agrees_with(other) && (same(&self.session, &other.session) || same(&self.agent, &other.agent))
     }
 
-    /// Takes over what the other knows and this does not.
+    /// Copies the ids that are missing here.
     pub(super) fn learn(&mut self, other: &Self) {
         for (mine, theirs) in [
             (&mut self.session, &other.session),
@@ -80,7 +80,7 @@ impl Identity {
     }
 }
 
-/// Anthropic's `metadata.user_id`, OpenAI's `prompt_cache_key`: harnesses put their session there.
+/// Reads Anthropic's `metadata.user_id` or OpenAI's `prompt_cache_key`, which harnesses use for their session.
 fn body_id(prompt: &Prompt, body: &[u8]) -> Option<String> {
     let metadata = || wire::json::peek_string(member(prompt, body, "metadata")?, "user_id");
     plain(prompt, body, "prompt_cache_key").or_else(metadata)

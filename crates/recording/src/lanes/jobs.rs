@@ -1,8 +1,8 @@
-//! What became of each spawned agent: waited for, polled, announced, cancelled.
+//! History of each spawned agent: waited for, polled, announced, or cancelled.
 //!
-//! Judged by order and by ids, not by a harness's words: a launch whose result came before the
-//! agent's end was in the background; a call that names an id from that result asks after it; a text
-//! that names it announces it.
+//! It is derived from the order of events and from ids, not from a harness's phrases. A launch whose result
+//! arrived before the agent's end ran in the background. A call with an id from that result polls or cancels
+//! the agent. A text with such an id announces it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,60 +11,60 @@ use session::CallId;
 
 use super::{Lane, LaneKind, Lanes, Turn};
 
-/// Shortest word that may be an id.
+/// Minimum length of a word that can be an id.
 const ID: usize = 6;
-/// How much of an agent's last words must be found again.
+/// Length of the part of an agent's final text that is searched for.
 const WORDS: usize = 256;
 
-/// A spawned agent, seen from the lane that started it.
+/// Spawned agent, from the perspective of its parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Job {
-    /// The agent's lane.
+pub struct LaneJob {
+    /// Lane of the agent.
     pub lane: String,
-    /// The lane that started it.
+    /// Parent lane.
     pub parent: String,
-    /// The call that started it.
+    /// Call that started the agent.
     pub call: CallId,
-    /// The parent's turn that made the call.
+    /// Turn of the parent that made the call.
     pub launched: u32,
-    /// The parent's turn that brought the call's result.
+    /// Turn of the parent that carried the call's result.
     pub acknowledged: Option<u32>,
-    /// The result came before the agent's end.
+    /// Whether the result arrived before the agent's end.
     pub background: bool,
-    /// Calls that name it.
-    pub touches: Vec<Touch>,
-    /// Texts that name it.
-    pub notices: Vec<Notice>,
-    /// The parent's turn in which its last words arrived.
+    /// Later calls that name the agent.
+    pub touches: Vec<JobCall>,
+    /// Texts that name the agent.
+    pub notices: Vec<JobNotice>,
+    /// Turn of the parent that carried the agent's final text.
     pub delivered: Option<u32>,
 }
 
-/// A later call that names a job.
+/// Later call that names a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Touch {
-    /// The parent's turn.
+pub struct JobCall {
+    /// Turn of the parent.
     pub turn: u32,
-    /// The call.
+    /// Call.
     pub call: CallId,
-    /// Whether its tool's name says that it ends the job.
+    /// Whether the tool cancels jobs, by its name.
     pub cancels: bool,
 }
 
-/// A text that names a job.
+/// Text that names a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Notice {
-    /// The parent's turn that it led to.
+pub struct JobNotice {
+    /// Turn of the parent that followed it.
     pub turn: u32,
-    /// The parent had ended its turn: it was woken.
+    /// Whether the parent was idle and woken by it.
     pub wakes: bool,
 }
 
 impl Lanes {
-    /// Every spawned agent, in the order of the lanes.
-    pub fn jobs(&self) -> Vec<Job> {
+    /// Returns every spawned agent in the order of the lanes.
+    pub fn jobs(&self) -> Vec<LaneJob> {
         let mut parents: HashMap<&str, Parent<'_>> = HashMap::new();
         let lanes: HashMap<&str, &Lane> = self.lanes.iter().map(|lane| (lane.id.as_str(), lane)).collect();
         let spawns: HashSet<&CallId> =
@@ -78,14 +78,14 @@ impl Lanes {
     }
 }
 
-/// A lane that started others, with what it says by the ids it names.
+/// Lane that started others, indexed by the ids that it mentions.
 struct Parent<'l> {
     lane: &'l Lane,
     made: HashMap<&'l CallId, &'l Turn>,
     results: HashMap<&'l CallId, (&'l Turn, &'l str)>,
-    /// In how many launches' results a word stands: what all of them name tells none of them apart.
+    /// Number of launch results that contain a word. A word in several results identifies none of the jobs.
     launches: HashMap<&'l str, usize>,
-    touches: HashMap<&'l str, Vec<Touch>>,
+    touches: HashMap<&'l str, Vec<JobCall>>,
     notices: HashMap<&'l str, Vec<u32>>,
 }
 
@@ -109,7 +109,7 @@ impl<'l> Parent<'l> {
                 }
             }
             for call in turn.calls.iter().filter(|call| !spawns.contains(&call.id)) {
-                let touch = Touch { turn: turn.turn, call: call.id.clone(), cancels: cancels(&call.name) };
+                let touch = JobCall { turn: turn.turn, call: call.id.clone(), cancels: cancels(&call.name) };
                 let named: HashSet<&str> = all_words(&call.input).collect();
                 named
                     .into_iter()
@@ -121,13 +121,13 @@ impl<'l> Parent<'l> {
         parent
     }
 
-    fn job(&self, lane: &Lane) -> Option<Job> {
+    fn job(&self, lane: &Lane) -> Option<LaneJob> {
         let call = lane.spawned_by.as_ref()?;
         let launched = self.made.get(call)?.turn;
         let acknowledged = self.results.get(call).filter(|(turn, _)| turn.turn > launched);
         let ids = self.ids_of(lane, call, acknowledged.map(|(_, text)| *text));
         let later = |turn: &u32| *turn > launched;
-        let mut touches: Vec<Touch> =
+        let mut touches: Vec<JobCall> =
             ids.iter().filter_map(|id| self.touches.get(id.as_str())).flatten().cloned().collect();
         touches.retain(|touch| later(&touch.turn));
         touches.sort_by(|a, b| (a.turn, a.call.as_str()).cmp(&(b.turn, b.call.as_str())));
@@ -144,21 +144,21 @@ impl<'l> Parent<'l> {
         let turns = &self.lane.turns;
         let ended_before =
             |turn: u32| turns.get(turn as usize - 2).is_some_and(|before| before.calls.is_empty());
-        let notices: Vec<Notice> =
-            named.into_iter().map(|turn| Notice { turn, wakes: ended_before(turn) }).collect();
+        let notices: Vec<JobNotice> =
+            named.into_iter().map(|turn| JobNotice { turn, wakes: ended_before(turn) }).collect();
         let words = lane.final_text().map(str::trim).filter(|words| !words.is_empty());
         let words = words.map(|words| &words[..words.floor_char_boundary(WORDS)]);
         let delivered = self.delivery(launched, words, &touches, &notices, call);
         let ended = lane.turns.last().and_then(|turn| turn.answered_at);
-        // Its result came before its end, or brought an acknowledgement and the words came later.
+        // The result came before the agent's end, or was an acknowledgement without its final text.
         let background = acknowledged.is_some_and(|(turn, text)| {
             let early = ended.is_none_or(|ended| ended > turn.asked_at);
             let without = words.is_some_and(|words| !text.contains(words));
-            // The acknowledgement and the notice may come with the same request.
+            // The acknowledgement and the notice may arrive with the same request.
             let noticed = notices.iter().any(|notice| notice.turn == turn.turn);
             early || (without && (noticed || delivered.is_some_and(|delivered| delivered > turn.turn)))
         });
-        Some(Job {
+        Some(LaneJob {
             lane: lane.id.clone(),
             parent: self.lane.id.clone(),
             call: call.clone(),
@@ -171,14 +171,14 @@ impl<'l> Parent<'l> {
         })
     }
 
-    /// The first turn that brings an agent's last words: in the call's own result, in that of a call that asked
-    /// after it, or in a text that names it.
+    /// Returns the first turn that carries an agent's final text: in the result of its own call or of a call
+    /// that names it, or in a text that names it.
     fn delivery(
         &self,
         launched: u32,
         words: Option<&str>,
-        touches: &[Touch],
-        notices: &[Notice],
+        touches: &[JobCall],
+        notices: &[JobNotice],
         call: &CallId,
     ) -> Option<u32> {
         let words = words?;
@@ -191,7 +191,7 @@ impl<'l> Parent<'l> {
         results.chain(texts).filter(|turn| *turn > launched).min()
     }
 
-    /// The ids by which a job may be named: those in its launch's result, the lane's own, the call's.
+    /// Returns the ids that may name a job: those in its launch result, its lane's agent id, and its call id.
     fn ids_of(&self, lane: &Lane, call: &CallId, result: Option<&str>) -> Vec<String> {
         let alone = |word: &&str| self.launches.get(word).is_none_or(|count| *count == 1);
         let words = words(result.unwrap_or_default()).filter(alone).map(str::to_owned);
@@ -204,7 +204,8 @@ impl<'l> Parent<'l> {
     }
 }
 
-/// The words of a launch's result that may be ids. Parts of paths are none: other calls name the same folders.
+/// Returns the words of a launch result that may be ids. Parts of paths are excluded, because other calls name
+/// the same folders.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_word_byte = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let is_id = |word: &&str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
@@ -212,7 +213,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     words.flat_map(|word| word.split('.')).filter(is_id)
 }
 
-/// Every word of a text that is long enough for an id, those in paths too.
+/// Returns every word of a text that is long enough for an id, including parts of paths.
 pub(super) fn all_words(text: &str) -> impl Iterator<Item = &str> {
     let is_word_byte = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     text.split(move |c| !is_word_byte(c)).filter(|word| word.len() >= ID)

@@ -1,7 +1,7 @@
-//! Which agent sent which request: lanes and turns, found from what is on the wire.
+//! Lanes and turns: finds which agent sent which request from the wire alone.
 //!
-//! Start at [`LaneTracker`]. It is online and pure: requests and answers go in as they happen,
-//! positions come out. The scripted model, normalizing and replay all use this one.
+//! Start at [`LaneTracker`]. It is online and pure: requests and responses go in as they happen, positions come
+//! out. The scripted model, normalization and replay all use it.
 
 mod asking;
 mod depth;
@@ -18,11 +18,11 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub use asking::{Carried, Said};
-pub use depth::too_deep;
-pub use heard::Heard;
+pub use asking::{CarriedResult, InjectedText};
+pub use depth::tree_roots;
+pub use heard::LaneResponse;
 pub use identity::Identity;
-pub use jobs::{Job, Notice, Touch};
+pub use jobs::{JobCall, JobNotice, LaneJob};
 pub use outline::{Outline, Replies};
-pub use tracker::{LaneTracker, Mark, Position};
+pub use tracker::{LaneTracker, Position, TurnMark};
 pub use tree::{CallNote, Lane, LaneKind, Lanes, Turn};

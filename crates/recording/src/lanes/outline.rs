@@ -1,52 +1,52 @@
-//! A request's place in a conversation that is known already: what a replay goes by.
+//! Outline of a request, which replay compares with recorded requests.
 
 use std::collections::HashMap;
 
 use session::Role;
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, Said, Voices, atoms, extended};
-use super::{Heard, Identity};
+use super::asking::{Asking, Atom, InjectedText, Voices, atoms, extended};
+use super::{Identity, LaneResponse};
 
-/// What tells one request of a recording from another.
+/// Features that distinguish the requests of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// Everything the model had said, as a number: equal where it had said the same.
+    /// Digest of all replies.
     pub spine: u64,
-    /// What it had said last.
+    /// Digest of the last reply's last call, or of its text.
     pub last: Option<u64>,
-    /// The same with what the harness said in between.
+    /// Digest of all replies and of the harness's texts and results between them.
     pub history: u64,
-    /// The model had said nothing yet.
+    /// Whether the request has no replies yet.
     pub is_first: bool,
-    /// The harness offers tools of its own.
+    /// Whether the harness offers tools of its own.
     pub has_tools: bool,
-    /// Room for one word only: it warms up or probes.
+    /// Whether the reply may have one token only: a warm-up or probe.
     pub is_probe: bool,
-    /// What the instructions look like, numbers and ids aside.
+    /// Digest of the instructions without words that contain digits.
     pub system: u64,
-    /// The names of the tools.
+    /// Digest of the tool names.
     pub tools: u64,
-    /// The texts behind the model's last words.
+    /// Texts after the last reply.
     pub texts: Vec<String>,
 }
 
-/// What replies have said, for requests that refer to them instead of carrying them.
+/// Known replies, for requests that refer to them by id instead of carrying them.
 #[derive(Clone, Debug, Default)]
 pub struct Replies {
     items: HashMap<String, Vec<Atom>>,
     spines: HashMap<String, u64>,
 }
 
-/// What the user's side said; what versions put beside it in the system's name tells nobody apart.
-fn said_by_user(newest: Vec<Said>) -> Vec<String> {
-    let is_user = |said: &Said| said.role == Role::User;
+/// Returns the texts of user messages, or all if there are none. System messages differ between versions.
+fn said_by_user(newest: Vec<InjectedText>) -> Vec<String> {
+    let is_user = |said: &InjectedText| said.role == Role::User;
     let any = newest.iter().any(is_user);
     newest.into_iter().filter(|said| !any || is_user(said)).map(|said| said.text).collect()
 }
 
 impl Replies {
-    /// Distils a request.
+    /// Builds the outline of a request.
     pub fn outline(&self, prompt: &Prompt, identity: &Identity) -> Outline {
         let asking = Asking::of(prompt, &self.items, &mut Voices::default());
         let followed = identity.follows.as_ref().and_then(|reply| self.spines.get(reply)).copied();
@@ -63,8 +63,8 @@ impl Replies {
         }
     }
 
-    /// Remembers a reply to a request with that spine; gives the spine of what is said with it.
-    pub fn learn(&mut self, spine: u64, heard: &Heard) -> u64 {
+    /// Stores a reply to a request with that spine. Returns the spine after the reply.
+    pub fn learn(&mut self, spine: u64, heard: &LaneResponse) -> u64 {
         let Some(reply) = &heard.reply else { return spine };
         let atoms = atoms(reply);
         let after = atoms.iter().fold(spine, |spine, atom| extended(spine, *atom));

@@ -1,56 +1,56 @@
-//! Where a request belongs: the questions that are asked of the lanes, in their order.
+//! Placement of requests: the rules, in the order of their application.
 //!
-//! Nothing here changes anything. `docs/reference/lanes.md` has the same rules as a table.
+//! Nothing here changes the tracker. `docs/reference/lanes.md` has the same rules as a table.
 
 use std::collections::{HashMap, HashSet};
 
 use session::{CallId, Role};
 
-use super::asking::{Asking, Said, digest};
+use super::asking::{Asking, InjectedText, digest};
 use super::identity::Identity;
 use super::prompts::Claim;
-use super::tracker::{LaneTracker, Mark, Spot};
+use super::tracker::{LaneTracker, Spot, TurnMark};
 
-/// How many lanes that look alike are asked whether their history was thrown away.
+/// Number of similar lanes that are checked for a compaction.
 const REMEMBERED: usize = 64;
-/// Words in a row that make a quotation.
+/// Number of equal words in a row that count as a quotation.
 const QUOTED: usize = 5;
 
-/// Where a request belongs.
+/// Placement of a request.
 pub(super) enum Place {
-    /// It asks a turn again.
+    /// Another attempt at a turn.
     Again(Spot),
-    /// A lane's next turn.
-    Next(usize, Option<Mark>),
-    /// It leaves a lane's history before this turn.
+    /// Next turn of a lane.
+    Next(usize, Option<TurnMark>),
+    /// New lane that leaves another lane's history before this turn.
     Branch(Spot),
-    /// It starts from a lane's history before this turn, with the prompt of a call or told that it is a fork.
+    /// Fork from a lane's history before this turn, known by the prompt of a call or by its own text.
     Fork(Spot, Option<CallId>),
-    /// A lane of its own, whose forks came first and were taken for lanes of their own.
+    /// New lane whose forks came first and had no parent.
     Above,
-    /// It carries a lane's history under quite other instructions.
+    /// New lane that carries another lane's history under different instructions.
     Aside(usize),
-    /// It may be a lane whose history was thrown away.
+    /// New lane that may be the compaction of another one.
     Reset(usize),
-    /// A lane of its own.
+    /// New lane.
     New(Option<Claim>),
 }
 
-/// How it is told that a history was thrown away, the surest last.
+/// Evidence that a new history is a compaction of an old one, the strongest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
-    /// Only if the old one never goes on.
+    /// None, except that the old lane never continues.
     Maybe,
-    /// The new history quotes the old one's replies, or what was said about it, so many times.
+    /// Number of quotations from the old lane's replies, or from texts about it.
     ByWords(usize),
-    /// It keeps all that the old one began with.
+    /// All opening texts of the old lane are still there.
     ByBeginning,
-    /// An id says so.
+    /// Equal ids.
     ById,
 }
 
 impl LaneTracker {
-    /// The lane whose history a request without tools is about: it sums up or names what others said.
+    /// Returns the lane that a request without tools is about, such as for a summary or a title.
     pub(super) fn history_of(&self, place: &Place, asking: &Asking, identity: &Identity) -> Option<usize> {
         if !matches!(place, Place::New(None) | Place::Aside(_)) || asking.is_first() || asking.has_tools {
             return None;
@@ -67,7 +67,7 @@ impl LaneTracker {
         }
     }
 
-    /// A request in which the model has not said anything yet.
+    /// Places a request without replies.
     pub(super) fn place_first(&self, asking: &Asking, identity: &Identity) -> Place {
         let agrees = |lane: &&usize| self.lanes[**lane].identity.agrees_with(identity);
         let alike = self.firsts.get(&asking.history).into_iter().flatten().filter(agrees);
@@ -103,13 +103,13 @@ impl LaneTracker {
             .filter(|lane| !self.reset.contains(*lane))
             .min_by_key(|lane| waited(lane));
         match (sure, maybe) {
-            (Some((_, lane)), _) => Place::Next(*lane, Some(Mark::Compaction)),
+            (Some((_, lane)), _) => Place::Next(*lane, Some(TurnMark::Compaction)),
             (None, Some(lane)) => Place::Reset(*lane),
             (None, None) => Place::New(claim),
         }
     }
 
-    /// Whether a first request is this lane's, with its history thrown away.
+    /// Returns the evidence that a first request is the compaction of a lane.
     fn reset_of(
         &self,
         number: usize,
@@ -126,8 +126,8 @@ impl LaneTracker {
             return None;
         }
         if let Some(claim) = claim {
-            // A summary may quote the prompts that were handed over. It is a new agent unless it looks
-            // like the very lane that handed them over and each has its agent already.
+            // A summary may quote prompts of calls. It is a new agent unless all calls with the prompt are in
+            // this lane and each has its agent already.
             if claim.exact {
                 return None;
             }
@@ -142,7 +142,7 @@ impl LaneTracker {
         if lane.identity.names_the_same_as(identity) {
             return Some(Told::ById);
         }
-        // All that it began with is still there, and more.
+        // The opening texts are still there, with others.
         let began = lane.openings.first().filter(|texts| !texts.is_empty());
         if began.is_some_and(|texts| texts.iter().all(|text| asking.gaps[0].texts.contains(text))) {
             return Some(Told::ByBeginning);
@@ -153,12 +153,12 @@ impl LaneTracker {
         if let Some(runs) = quoted.max().filter(|runs| *runs > 0) {
             return Some(Told::ByWords(runs));
         }
-        // A sub-agent that has handed in its answer is done; of others, what becomes of them will tell.
+        // A sub-agent that has answered is done. For other lanes, their future decides.
         let waits = last.reply.as_ref().is_some_and(|reply| !reply.calls.is_empty());
         (waits || lane.claim.is_none()).then_some(Told::Maybe)
     }
 
-    /// A request that carries a history.
+    /// Places a request with replies.
     pub(super) fn place_later(&self, asking: &Asking, identity: &Identity) -> Place {
         let lacks_tools = |spot: &Spot| self.lanes[spot.0].has_tools && !asking.has_tools;
         let agrees = |spot: &&Spot| {
@@ -175,7 +175,7 @@ impl LaneTracker {
 
         let awaited = of(&self.awaited, &spine);
         let asked = of(&self.asked, &spine);
-        // A fork that failed is asked again, while its parent waits where it began; a question aside too.
+        // A failed fork is retried while its parent waits at the fork point, and so is a failed side question.
         let begins_there = |spot: &Spot| self.lanes[spot.0].is_fork || self.lanes[spot.0].is_aside;
         let fails = |spot: &&Spot| begins_there(spot) && is_head(spot) && turn(spot).has_failed();
         if let Some(spot) = asked.iter().filter(fails).find(|spot| turn(spot).history == asking.history) {
@@ -184,9 +184,9 @@ impl LaneTracker {
         let told = says_it_is_a_fork(asking);
         if let Some(spot) = best(&mut awaited.iter().filter(is_head)) {
             let behind = (spot.0, spot.1 + 1);
-            // Behind an empty reply the spine is what it was: only the rest can tell.
+            // An empty reply does not change the spine, so the rest of the history decides.
             return match self.fork_call(asking, spot) {
-                // It sums up, or it is the agent's last word: known when the agent goes on, or does not.
+                // A summary, or the agent's final answer: known when the agent continues or does not.
                 _ if lacks_tools(&spot) => Place::Aside(spot.0),
                 _ if turn(&spot).history == asking.history => Place::Again(spot),
                 call if call.is_some() || told => Place::Fork(behind, call),
@@ -194,8 +194,8 @@ impl LaneTracker {
                 _ => Place::Next(spot.0, None),
             };
         }
-        // Forks whose parent has not been seen, as after a restart: whoever stands where they began is another of them, or
-        // their parent.
+        // Forks without a known parent, as after a restart: another request from their fork point is a fork,
+        // too, or their parent.
         let is_again = |spot: &Spot| turn(spot).history == asking.history;
         let mut orphans = asked.iter().filter(|spot| self.is_orphan(spot)).peekable();
         if awaited.is_empty() && orphans.peek().is_some() && !orphans.any(is_again) {
@@ -208,7 +208,7 @@ impl LaneTracker {
         }
         if let Some(spot) = best(&mut awaited.iter()) {
             let behind = (spot.0, spot.1 + 1);
-            // A fork may leave out the reply that started it.
+            // A fork may omit the reply that started it.
             let call = self.fork_call(asking, spot).or_else(|| self.fork_call(asking, behind));
             return match call.is_some() || told {
                 true => Place::Fork(behind, call),
@@ -222,7 +222,7 @@ impl LaneTracker {
                 false => Place::Branch(spot),
             };
         }
-        // The reply that it carries is not known: in flight still, cut, or never recorded.
+        // The last reply is unknown: still in flight, cut, or never recorded.
         for (at, spine) in asking.said.iter().enumerate().rev().skip(1) {
             let opens_alike = |spot: &&Spot| {
                 at > 0 || self.lanes[spot.0].gaps.first().map(|gap| &gap.texts) == Some(&asking.gaps[0].texts)
@@ -234,7 +234,7 @@ impl LaneTracker {
         }
         if let Some(spot) = asking.last.and_then(|atom| self.said.get(&atom)).filter(agrees) {
             return match is_head(&spot) {
-                true => Place::Next(spot.0, Some(Mark::Rewrite)),
+                true => Place::Next(spot.0, Some(TurnMark::Rewrite)),
                 false => Place::Branch((spot.0, spot.1 + 1)),
             };
         }
@@ -249,9 +249,9 @@ impl LaneTracker {
         }
     }
 
-    /// The lane whose first reply a request carries in other words, as where a harness leaves out what the model
-    /// thought: all else is as it was there. Of twins it is the one whose reply has these words in it, then one that
-    /// nobody has carried on yet, then the one that shares most of them.
+    /// Finds the lane whose first reply the request carries in other words, as when a harness removes thinking.
+    /// Everything else must be equal. Among equal lanes it prefers one whose reply contains these words, then
+    /// one that was not continued yet, then the one with most words in common.
     fn rewords(&self, asking: &Asking, identity: &Identity) -> Option<usize> {
         let alike = self.looks.get(&(asking.system, asking.tools))?;
         if asking.said.len() != 2 || !asking.results.is_empty() {
@@ -277,30 +277,30 @@ impl LaneTracker {
         alike.iter().filter(is_it).max_by_key(rank).copied()
     }
 
-    /// Whether it is the beginning of a fork of nobody that is known.
+    /// Returns whether a turn is the start of a fork without a known parent.
     pub(super) fn is_orphan(&self, (lane, turn): &Spot) -> bool {
         *turn == 0 && self.lanes[*lane].is_told && self.lanes[*lane].branch.is_none()
     }
 
-    /// Whether a request has quite other instructions than a lane: it may be a question aside, with the same tools
-    /// so that the prompt cache serves it too.
+    /// Returns whether a request's instructions differ much from a lane's. It may be a side question that keeps
+    /// the tools to share the prompt cache.
     fn speaks_otherwise(&self, lane: usize, asking: &Asking) -> bool {
         let known = &self.lanes[lane].voice;
         let shared = asking.voice.iter().filter(|word| known.contains(word)).count();
         !known.is_empty() && !asking.voice.is_empty() && 2 * shared < known.len().min(asking.voice.len())
     }
 
-    /// Whether a request that carries a lane's history without its tools may be that lane's own. Under other
-    /// instructions it is not the agent, nor where it brings no results though the agent had its say: it sums up, or
-    /// names it.
+    /// Returns whether a request with a lane's history but without its tools may belong to the lane. Not with
+    /// other instructions, and not without results after the agent's answer: such a request summarises or names
+    /// it.
     fn may_speak_for(&self, lane: usize, asking: &Asking) -> bool {
         !asking.results.is_empty()
             && self.lanes[lane].voice.is_empty() == asking.voice.is_empty()
             && !self.speaks_otherwise(lane, asking)
     }
 
-    /// Of turns that a request may follow: the one that names the same agent, then the one whose
-    /// own words it carries on, then the one that has waited longest.
+    /// Selects among turns that a request may follow: first by equal ids, then by equal texts of the harness,
+    /// then by the longest wait.
     fn best(
         &self,
         asking: &Asking,
@@ -323,12 +323,13 @@ impl LaneTracker {
         spots.max_by_key(rank).copied()
     }
 
-    /// The call of that reply whose prompt the request hands on: it is not the caller that goes on.
+    /// Returns the call of that reply whose prompt the request carries. Then the request is a fork, not the
+    /// caller.
     fn fork_call(&self, asking: &Asking, (lane, turn): Spot) -> Option<CallId> {
         let calls = &self.lanes[lane].turns[turn].reply.as_ref()?.calls;
         let claim = self.prompts.carried_by(asking.newest.iter().map(|said| said.text.as_str()))?;
         let handed = self.prompts.calls(claim.prompt).iter().filter(|call| calls.contains(call));
-        // Forks of one reply with the same prompt take its calls in order.
+        // Forks of one reply with equal prompts take its calls in order.
         let taken =
             |call: &&usize| self.lanes.iter().any(|lane| lane.fork.as_ref() == Some(&self.calls[**call].id));
         let call = handed.clone().find(|call| !taken(call)).or_else(|| handed.clone().next())?;
@@ -340,13 +341,13 @@ impl LaneTracker {
     }
 }
 
-/// Whether the newest words tell their reader that it is a fork, in a tag of that name: harnesses have no other way to say so.
+/// Returns whether the newest texts start with a tag named `fork`. Harnesses have no other way to mark a fork.
 pub(super) fn says_it_is_a_fork(asking: &Asking) -> bool {
-    let opens = |said: &Said| said.text.trim_start().starts_with("<fork");
+    let opens = |said: &InjectedText| said.text.trim_start().starts_with("<fork");
     asking.newest.iter().any(|said| said.role == Role::User && opens(said))
 }
 
-/// How many runs of words texts share with another one: so many words in a row are no accident.
+/// Counts the runs of words that the texts share with another one.
 fn quotations(texts: &[String], other: &str) -> usize {
     let words = |text: &str| -> Vec<u64> { text.split_whitespace().map(digest).collect() };
     let quotable: HashSet<Vec<u64>> = words(other).windows(QUOTED).map(<[u64]>::to_vec).collect();

@@ -1,7 +1,7 @@
-//! The prompts that tool calls hand over, and which of them a new conversation carries.
+//! Index of the prompts in tool calls, to find the call that started a conversation.
 //!
-//! Nothing here knows a harness or a tool: any string in a call's input may be a prompt, and is one
-//! when a new conversation opens with it.
+//! No harness or tool is known here. Any string in a call's input may be a prompt, and is one if a new
+//! conversation opens with it.
 
 use std::collections::HashMap;
 
@@ -9,41 +9,41 @@ use session::ToolCall;
 
 use super::asking::{digest, shortened};
 
-/// Bytes at the start of a prompt by which it is found inside a longer text.
+/// Number of bytes at the start of a prompt that find it inside a longer text.
 const ANCHOR: usize = 16;
 
-/// Every string that a call handed over.
+/// Every string in the input of a call.
 #[derive(Debug, Default)]
 pub(super) struct Prompts {
     by_text: HashMap<u64, Prompt>,
     anchors: HashMap<u64, Vec<u64>>,
-    /// Those that are too short for an anchor, but are called a prompt.
+    /// Prompts that are too short for an anchor, from members with a prompt's name.
     short: Vec<u64>,
 }
 
 #[derive(Debug)]
 struct Prompt {
-    /// Its beginning.
+    /// Beginning of the text.
     text: String,
-    /// The length of all of it.
+    /// Length of the entire text.
     length: usize,
-    /// How much the name under which it is handed over sounds like a prompt's; the lowest that was seen.
+    /// Lowest rank of its member names.
     rank: u8,
-    /// The calls that hand it over under such a name, by their number.
+    /// Calls that contain it under a name of that rank, by number.
     calls: Vec<usize>,
 }
 
-/// A conversation opens with a string that calls handed over.
+/// Match of a conversation's opening with a string from calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
-    /// The string.
+    /// Digest of the string.
     pub(super) prompt: u64,
-    /// A block of the opening is this string and nothing else.
+    /// Whether an opening text equals the string.
     pub(super) exact: bool,
 }
 
 impl Prompts {
-    /// Notes what a call hands over.
+    /// Adds the strings of a call's input.
     pub(super) fn add(&mut self, number: usize, call: &ToolCall) {
         match serde_json::from_str::<serde_json::Value>(&call.input) {
             Ok(input) => self.leaves(number, "", &input),
@@ -78,7 +78,7 @@ impl Prompts {
             }
             Prompt { text: shortened(&text).to_owned(), length: text.len(), rank, calls: Vec::new() }
         });
-        // A list of things to do may quote what is then handed over: who calls it a prompt goes first.
+        // A to-do list may repeat a prompt. Members named as prompts have priority.
         if rank < prompt.rank {
             (prompt.rank, prompt.calls) = (rank, Vec::new());
         }
@@ -87,7 +87,7 @@ impl Prompts {
         }
     }
 
-    /// The longest handed-over string that the texts carry; one that is a whole text goes first.
+    /// Returns the longest known string in the texts. One that equals an entire text has priority.
     pub(super) fn carried_by<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Claim> {
         let texts: Vec<String> = texts.map(flat).collect();
         let whole = texts.iter().filter(|text| self.by_text.contains_key(&digest(text.as_str())));
@@ -98,13 +98,13 @@ impl Prompts {
         inside.max_by_key(|(length, _)| *length).map(|(_, prompt)| Claim { prompt, exact: false })
     }
 
-    /// The same for instructions, which say much: only what is called a prompt counts.
+    /// Does the same for instructions, which are long: only members named as prompts count.
     pub(super) fn instructed_by<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Claim> {
         let claim = self.carried_by(texts)?;
         (self.by_text[&claim.prompt].rank == 0).then_some(Claim { exact: false, ..claim })
     }
 
-    /// The calls that hand a string over, in their order.
+    /// Returns the calls that contain a string, in order.
     pub(super) fn calls(&self, prompt: u64) -> &[usize] {
         self.by_text.get(&prompt).map_or(&[], |prompt| &prompt.calls)
     }
@@ -142,17 +142,17 @@ impl Prompts {
     }
 }
 
-/// Several words: a path or a name is not a prompt, though a prompt may be one word. Some scripts have no spaces.
+/// Returns whether a text has several words, unlike a path or a name. Some scripts have no spaces.
 fn is_sentence(text: &str) -> bool {
     text.contains(' ') || text.chars().filter(|c| !c.is_ascii()).nth(3).is_some()
 }
 
-/// Harnesses indent, trim and fold lines: only the words count.
+/// Reduces a text to its words, because harnesses indent, trim and fold lines.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How much a name sounds like a prompt's, the lowest most.
+/// Returns the rank of a member name: the lower, the more likely it holds a prompt.
 fn rank(key: &str) -> u8 {
     match key.to_ascii_lowercase().as_str() {
         "prompt" => 0,

@@ -1,9 +1,8 @@
-//! Lanes, told as text: requests (`>`) and answers (`<`) in, the tree out.
+//! Lane tests as text: requests (`>`) and responses (`<`) in, the lanes out.
 //!
-//! A request is `> ID LOOKS | message | message`: `u:` user, `s:` system, `a:` the model (text, or
-//! `#id` for calls), `r:ID=text` a result. `LOOKS` is `system/tools`, where tools may be empty;
-//! `@agent` behind it is an agent's id in a header. An answer is `< ID text`, `< ID #id(prompt)…`,
-//! `< ID 529` or `< ID cut`.
+//! A request is `> ID SETUP | message | message`: `u:` user, `s:` system, `a:` assistant (text, or `#id` for
+//! calls), `r:ID=text` a result. `SETUP` is `system/tools`, where tools may be empty. `@agent` after it is an
+//! agent id in a header. A response is `< ID text`, `< ID #id(prompt)…`, `< ID 529` or `< ID cut`.
 
 use std::fmt::Write as _;
 
@@ -22,7 +21,7 @@ fn check(story: &str, expected: Expect) {
         let id = RequestId::new(id);
         match sign {
             "> " => ask(&mut tracker, &id, rest),
-            _ => tracker.answered(&id, &heard(&id, rest)),
+            _ => tracker.add_response(&id, &heard(&id, rest)),
         }
     }
     expected.assert_eq(&rendered(&tracker.finish()));
@@ -43,7 +42,7 @@ fn ask(tracker: &mut LaneTracker, id: &RequestId, rest: &str) {
     let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes()).expect("a request");
     let headers = agent.map(|agent| [("x-session-id", "one session"), ("x-agent-id", agent)]);
     let headers = headers.iter().flatten().filter(|(_, value)| !value.is_empty()).copied();
-    tracker.asked(id, &prompt, &Identity::of(headers, body.as_bytes(), Some(&prompt)));
+    tracker.add_request(id, &prompt, &Identity::of(headers, body.as_bytes(), Some(&prompt)));
 }
 
 fn message(text: &str) -> Value {
@@ -74,9 +73,9 @@ fn calls(text: &str) -> Vec<Value> {
     text.split('#').skip(1).map(call).collect()
 }
 
-fn heard(id: &RequestId, text: &str) -> Heard {
+fn heard(id: &RequestId, text: &str) -> LaneResponse {
     let content = match text {
-        "529" | "cut" => return Heard::default(),
+        "529" | "cut" => return LaneResponse::default(),
         "" => vec![],
         text if text.starts_with('#') => calls(text),
         text => vec![json!({"type": "text", "text": text})],
@@ -84,7 +83,7 @@ fn heard(id: &RequestId, text: &str) -> Heard {
     let stop = if text.starts_with('#') { "tool_use" } else { "end_turn" };
     let body = json!({"id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": "m", "content": content,
         "stop_reason": stop, "usage": {"input_tokens": 1, "output_tokens": 1}});
-    Heard::of(Dialect::AnthropicMessages, 200, body.to_string().as_bytes())
+    LaneResponse::decode(Dialect::AnthropicMessages, 200, body.to_string().as_bytes())
 }
 
 fn rendered(lanes: &Lanes) -> String {
@@ -388,7 +387,7 @@ fn a_first_reply_that_is_carried_in_other_words_is_still_the_lanes() {
             main, 1:r1, 2:r2 Rewrite, 3:r3
         "#]],
     );
-    // Who opens with other words, or looks like another agent, is one.
+    // Another opening or another setup is another agent.
     check(
         "
         > r1 agent/Read | u:do it
@@ -427,7 +426,7 @@ fn twins_whose_first_replies_are_carried_in_other_words_stay_two() {
     "#]]
     };
     check(&story("the alpha is done", "the beta is done"), in_order());
-    // Not a word of it is there any more: the oldest goes on first.
+    // The replies have no words in common: the oldest lane continues first.
     check(&story("fertig", "erledigt"), in_order());
     let crossed = || {
         expect![[r#"
@@ -519,7 +518,7 @@ fn two_hundred_twins_stay_two_hundred() {
         let id = RequestId::new(id);
         match sign {
             "> " => ask(&mut tracker, &id, rest),
-            _ => tracker.answered(&id, &heard(&id, rest)),
+            _ => tracker.add_response(&id, &heard(&id, rest)),
         }
     }
     let lanes = tracker.finish();
@@ -562,7 +561,7 @@ fn what_all_agents_share_names_none_of_them() {
         let id = RequestId::new(id);
         match &line[..1] {
             ">" => ask(&mut tracker, &id, rest),
-            _ => tracker.answered(&id, &heard(&id, rest)),
+            _ => tracker.add_response(&id, &heard(&id, rest)),
         }
     }
     let notices: Vec<usize> = tracker.finish().jobs().iter().map(|job| job.notices.len()).collect();
@@ -756,7 +755,7 @@ fn a_question_aside_has_other_instructions() {
 
 #[test]
 fn who_answers_open_calls_that_are_answered_otherwise_later_is_a_fork() {
-    // Nothing in the call says what its fork is told.
+    // The calls do not contain the prompts of their forks.
     check(
         "
         > r1 agent/Skill | u:do it
@@ -802,7 +801,7 @@ fn forks_side_by_side_are_told_by_what_they_said() {
             fork-2 < main by a, 1:r3
         "#]],
     );
-    // One that its parent does not wait for.
+    // The parent does not wait for this fork.
     check(
         "
         > r1 agent/Skill | u:do it
@@ -835,7 +834,7 @@ fn a_turn_that_is_taken_back_is_no_fork() {
             "
         )
     };
-    // The user takes back what was said meanwhile; a result is cut; a reminder stays.
+    // The user takes a text back, a result is shortened, or a reminder stays.
     let taken_back = [
         ("r:a=1 | u:and quickly", "r:a=1 | u:and well"),
         ("r:a=long text", "r:a=long"),
@@ -876,7 +875,7 @@ fn who_is_told_that_it_is_a_fork_is_one() {
 
 #[test]
 fn forks_may_come_before_their_parent() {
-    // A harness was started again while forks were at work.
+    // A harness was restarted while forks were running.
     check(
         "
         > r1 agent/Skill | u:do it | a:#a#b | r:a=not here;b=not here | u:<fork> Look at it.

@@ -1,21 +1,22 @@
-//! Which lane and turn a request belongs to, decided as it arrives.
+//! Tracker of lanes and turns: places each request when it arrives.
 
 use std::collections::{HashMap, HashSet};
 
 use session::{CallId, RequestId, StopReason, ToolCall, Usage};
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, Carried, Gap, Said, Voices, atom_of_call, atoms, extended, shortened};
-use super::heard::Heard;
+use super::asking::{
+    Asking, Atom, CarriedResult, Gap, InjectedText, Voices, atom_of_call, atoms, extended, shortened,
+};
+use super::heard::LaneResponse;
 use super::identity::Identity;
 use super::place::{Place, says_it_is_a_fork};
 use super::prompts::{Claim, Prompts};
 
-/// Finds the lane and turn of each request from what is on the wire.
+/// Finds the lane and turn of each request from the wire alone.
 ///
-/// Requests are told in the order of their arrival, answers when they end. What only the end of a
-/// recording can tell (is it a fork or a rewritten history? whose sub-agent is it?) is left to
-/// [`LaneTracker::finish`].
+/// Requests are added in the order of their arrival, responses when they end. Questions that only the end of a
+/// recording can answer (fork or rewritten history? whose sub-agent?) are left to [`LaneTracker::finish`].
 #[derive(Debug, Default)]
 pub struct LaneTracker {
     pub(super) lanes: Vec<Growing>,
@@ -23,74 +24,74 @@ pub struct LaneTracker {
     pub(super) prompts: Prompts,
     pub(super) others: Vec<(String, RequestId, u64)>,
     spots: HashMap<RequestId, (usize, usize, usize)>,
-    /// Turns by what the model had said before them.
+    /// Turns by the spine before their reply.
     pub(super) asked: HashMap<u64, Vec<Spot>>,
-    /// Turns by what the model has said with them.
+    /// Turns by the spine after their reply.
     pub(super) awaited: HashMap<u64, Vec<Spot>>,
-    /// Lanes by their first request.
+    /// Lanes by the digest of their first request.
     pub(super) firsts: HashMap<u64, Vec<usize>>,
     /// Lanes by their system prompt and tools.
     pub(super) looks: HashMap<(u64, u64), Vec<usize>>,
-    /// The newest turn that said it.
+    /// Newest turn whose reply contains an atom.
     pub(super) said: HashMap<Atom, Spot>,
     items: HashMap<String, Vec<Atom>>,
     voices: Voices,
-    /// Lanes whose history may have been thrown away.
+    /// Lanes that may have been compacted.
     pub(super) reset: HashSet<usize>,
     replies: HashMap<String, Spot>,
     tick: u64,
 }
 
-/// Where a request belongs.
+/// Position of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The lane's number, in the order of first arrival.
+    /// Number of the lane, in the order of first requests.
     pub lane: usize,
-    /// The turn in its lane, from 1.
+    /// Turn in the lane, from 1.
     pub turn: u32,
-    /// How many times that turn has been asked, this one included.
+    /// Attempt at the turn, from 1.
     pub attempt: u32,
-    /// The lane begins with it.
+    /// Whether the request begins a lane.
     pub is_new: bool,
-    /// The lane whose history it goes back into, for a lane that begins in the middle.
+    /// Lane whose history a new lane branches off.
     pub from: Option<usize>,
 }
 
-/// A turn of a lane.
+/// Turn by the numbers of its lane and itself.
 pub(super) type Spot = (usize, usize);
 
-/// A lane while it grows.
+/// Lane under construction.
 #[derive(Debug, Default)]
 pub(super) struct Growing {
     pub(super) turns: Vec<GrowingTurn>,
     pub(super) identity: Identity,
-    /// It goes back into another lane's history: that many of its turns are shared.
+    /// Branch point: the other lane, and the number of shared turns.
     pub(super) branch: Option<Spot>,
-    /// Its first request told it that it is a fork.
+    /// Whether its first request says that it is a fork.
     pub(super) is_told: bool,
-    /// It carries on from another lane's reply and is told so, or with the prompt of a call: it is never a rewrite.
+    /// Whether it is a fork, by its own text or by the prompt of a call, and never a rewrite.
     pub(super) is_fork: bool,
-    /// The call that started such a lane, where its prompt tells it.
+    /// Call that started the fork, if its prompt names it.
     pub(super) fork: Option<CallId>,
     pub(super) claim: Option<Claim>,
-    /// The lane whose history was thrown away for it, if that one never goes on.
+    /// Lane that this one may be the compaction of, if that one never continues.
     pub(super) reset: Option<usize>,
-    /// The lane that it says something about, where it carries that one's history without being it.
+    /// Lane whose history this one carries without being it, such as for a summary.
     about: Option<usize>,
-    /// What such lanes said about this one.
+    /// Texts of such lanes about this one.
     pub(super) notes: Vec<String>,
-    /// What it opens with, where no call is known that handed it over.
+    /// Opening texts, if they match no call.
     pub(super) opening: Vec<String>,
     pub(super) system: u64,
-    /// A few words of its instructions.
+    /// Sample of the words of its instructions.
     pub(super) voice: Vec<u64>,
-    /// It began with quite other instructions than the lane whose history it carries.
+    /// Whether it began under other instructions than the lane whose history it carries.
     pub(super) is_aside: bool,
     pub(super) has_tools: bool,
     pub(super) is_probe: bool,
-    /// What it began with, each time its history was empty.
+    /// Opening texts of each request without replies.
     pub(super) openings: Vec<Vec<u64>>,
-    /// What its newest request had between the replies.
+    /// Gaps of the newest request.
     pub(super) gaps: Vec<Gap>,
 }
 
@@ -100,9 +101,9 @@ pub(super) struct GrowingTurn {
     pub(super) history: u64,
     pub(super) attempts: Vec<Attempt>,
     pub(super) reply: Option<Replied>,
-    pub(super) results: Vec<Carried>,
-    pub(super) texts: Vec<Said>,
-    pub(super) marks: Vec<Mark>,
+    pub(super) results: Vec<CarriedResult>,
+    pub(super) texts: Vec<InjectedText>,
+    pub(super) marks: Vec<TurnMark>,
 }
 
 #[derive(Debug)]
@@ -113,10 +114,10 @@ pub(super) struct Attempt {
     pub(super) whole: bool,
 }
 
-/// What a turn's reply said, in short.
+/// Summary of a turn's reply.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replied {
-    /// What the model has said with it.
+    /// Spine after the reply.
     pub(super) spine: u64,
     pub(super) calls: Vec<usize>,
     pub(super) text: Option<String>,
@@ -124,26 +125,26 @@ pub(super) struct Replied {
     pub(super) usage: Usage,
 }
 
-/// A call and where it was made.
+/// Call, and the turn that made it.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) id: CallId,
     pub(super) name: String,
-    /// Its beginning.
+    /// Beginning of the input.
     pub(super) input: String,
     pub(super) spot: Spot,
     pub(super) made_at: u64,
 }
 
-/// What is odd about a turn.
+/// Anomaly of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mark {
-    /// The harness changed what it had sent before.
+pub enum TurnMark {
+    /// The harness changed its earlier messages.
     Rewrite,
-    /// The history was reset.
+    /// The harness replaced the history by a summary.
     Compaction,
-    /// A text was put before a reply that had been given without it: no replay can bring that back.
+    /// A text was inserted before an existing reply, which no replay can reproduce.
     LateText,
 }
 
@@ -156,20 +157,20 @@ impl GrowingTurn {
         self.attempts.iter().any(|attempt| attempt.whole)
     }
 
-    /// Every attempt ended, none well.
+    /// Returns whether every attempt ended and none succeeded.
     pub(super) fn has_failed(&self) -> bool {
         !self.is_open() && !self.is_whole()
     }
 }
 
 impl LaneTracker {
-    /// A tracker that has seen nothing.
+    /// Creates an empty tracker.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A request has arrived.
-    pub fn asked(&mut self, id: &RequestId, prompt: &Prompt, identity: &Identity) -> Position {
+    /// Adds a request that has arrived.
+    pub fn add_request(&mut self, id: &RequestId, prompt: &Prompt, identity: &Identity) -> Position {
         self.tick += 1;
         let mut asking = Asking::of(prompt, &self.items, &mut self.voices);
         let followed = identity.follows.as_ref().and_then(|reply| self.replies.get(reply)).copied();
@@ -192,8 +193,8 @@ impl LaneTracker {
         position
     }
 
-    /// Calls that stand in a history and in no reply that was heard: their reply was lost, or came before the
-    /// recording began.
+    /// Adds calls that are in the history and in no known reply: the reply was lost, or came before the
+    /// recording.
     fn learn_calls(&mut self, (lane, turn): Spot, prompt: &Prompt) {
         let unheard: Vec<ToolCall> = prompt
             .calls()
@@ -223,14 +224,14 @@ impl LaneTracker {
         number
     }
 
-    /// A request that is no question to a model has arrived; `what` names its kind.
-    pub fn other(&mut self, id: &RequestId, what: &str) {
+    /// Adds a request that does not ask a model. `what` names its kind.
+    pub fn add_side_call(&mut self, id: &RequestId, what: &str) {
         self.tick += 1;
         self.others.push((what.to_owned(), id.clone(), self.tick));
     }
 
-    /// A response has come to its end.
-    pub fn answered(&mut self, id: &RequestId, heard: &Heard) {
+    /// Adds a response that has ended.
+    pub fn add_response(&mut self, id: &RequestId, heard: &LaneResponse) {
         self.tick += 1;
         let Some(&(lane, turn, attempt)) = self.spots.get(id) else { return };
         let spot = (lane, turn);
@@ -241,7 +242,7 @@ impl LaneTracker {
         let atoms = atoms(reply);
         let spine = atoms.iter().fold(growing.spine, |spine, atom| extended(spine, *atom));
         let counts = heard.whole || growing.reply.is_none();
-        // Those that a request has carried already, before the end of this reply was seen, are known.
+        // A request may have carried these calls before the reply's end was seen.
         let known = growing.reply.as_ref().map_or_else(Vec::new, |reply| reply.calls.clone());
         let mut calls = Vec::new();
         for call in reply.calls() {
@@ -263,7 +264,7 @@ impl LaneTracker {
         self.said.extend(atoms.into_iter().map(|atom| (atom, spot)));
     }
 
-    /// Makes room for the request; a new lane or a new turn where it needs one.
+    /// Creates the lane or turn for a request.
     fn settle(&mut self, place: Place, asking: &mut Asking, identity: &Identity) -> Spot {
         let looks = (asking.system, asking.tools);
         let fresh = |branch, fork, claim| Growing {
@@ -325,7 +326,7 @@ impl LaneTracker {
         if turn > 0 || growing.branch.is_some() {
             let texts = asking.newest.drain(..);
             growing.turns[turn].texts =
-                texts.map(|said| Said { text: shortened(&said.text).to_owned(), ..said }).collect();
+                texts.map(|said| InjectedText { text: shortened(&said.text).to_owned(), ..said }).collect();
         }
         self.asked.entry(asking.spine()).or_default().push((lane, turn));
         (lane, turn)
@@ -355,18 +356,18 @@ impl LaneTracker {
     }
 }
 
-/// How a request treats what was sent before it.
-fn changed(before: &[Gap], now: &[Gap]) -> Option<Mark> {
+/// Compares the gaps of a request with those of the previous one.
+fn changed(before: &[Gap], now: &[Gap]) -> Option<TurnMark> {
     let mut late = false;
     for old in before {
-        // Where a reply is split another way there is no such gap, and nothing to compare.
+        // If a reply is split differently, there is no corresponding gap.
         let Ok(same) = now.binary_search_by_key(&old.at, |gap| gap.at) else { continue };
         let new = &now[same];
         let mut rest = new.texts.iter();
         if !old.texts.iter().all(|text| rest.any(|other| other == text)) {
-            return Some(Mark::Rewrite);
+            return Some(TurnMark::Rewrite);
         }
         late |= new.texts.len() > old.texts.len();
     }
-    late.then_some(Mark::LateText)
+    late.then_some(TurnMark::LateText)
 }

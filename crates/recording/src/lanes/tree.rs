@@ -1,133 +1,133 @@
-//! What only the end can tell: what kind each lane is, and who started it.
+//! Final assembly of the lanes: their kinds and parents.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use session::{CallId, RequestId, StopReason, Usage};
 
-use super::asking::{Carried, Said};
+use super::asking::{CarriedResult, InjectedText};
 use super::jobs::{all_words, words};
-use super::tracker::{Attempt, Growing, LaneTracker, Mark};
+use super::tracker::{Attempt, Growing, LaneTracker, TurnMark};
 
-/// Shortest answer by which a longer result is recognised as a sub-agent's.
+/// Minimum length of an answer by which a longer result is recognised as a sub-agent's.
 const TELLING: usize = 8;
-/// Up to so many twins are compared with each other's results.
+/// Maximum number of lanes with one prompt whose results are compared.
 const COMPARED: usize = 64;
 
 /// All lanes of a recording, in the order of their first request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lanes {
-    /// The lanes.
+    /// Lanes.
     pub lanes: Vec<Lane>,
 }
 
-/// One agent's requests, in order.
+/// Requests of one agent, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lane {
-    /// As in `main`, `sub-1`, `side-2`.
+    /// Id, such as `main`, `sub-1`, `side-2`.
     pub id: String,
-    /// What it is.
+    /// Kind of the lane.
     pub kind: LaneKind,
-    /// The lane that started it.
+    /// Parent lane.
     pub parent: Option<String>,
-    /// The call that started it.
+    /// Call that started the lane.
     pub spawned_by: Option<CallId>,
-    /// What the call says it should be, as in `repo-scanner`.
+    /// Agent type that the call asks for, such as `repo-scanner`.
     pub agent_type: Option<String>,
-    /// The harness's session, where known.
+    /// Session id of the harness, if known.
     pub session: Option<String>,
-    /// The harness's agent, where known.
+    /// Agent id of the harness, if known.
     pub agent: Option<String>,
-    /// Its turns.
+    /// Turns.
     pub turns: Vec<Turn>,
 }
 
-/// What a lane is.
+/// Kind of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneKind {
-    /// The agent the user talks to.
+    /// Agent that the user talks to.
     Main,
-    /// An agent started by a tool call.
+    /// Agent that a tool call started.
     Sub,
-    /// An agent that starts from another's history.
+    /// Agent that starts from another agent's history.
     Fork,
-    /// A title, a warm-up, a count.
+    /// Title, warm-up, or token count.
     Side,
 }
 
-/// One reply and what led to it.
+/// One reply, and the request for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turn {
-    /// Its number in the lane, from 1.
+    /// Number in the lane, from 1.
     pub turn: u32,
-    /// Its number in the recording, from 1: a spawn before its child, a child's end before the
-    /// result that carries it.
+    /// Number in the recording, from 1. A spawn comes before its child, and a child's end before the result
+    /// that carries it.
     pub seq: u32,
-    /// The requests; the last is the one that counts.
+    /// Requests. The last one counts.
     pub attempts: Vec<RequestId>,
-    /// The calls it makes.
+    /// Calls of the reply.
     pub calls: Vec<CallNote>,
-    /// The results that its request brings.
-    pub results: Vec<Carried>,
-    /// The texts that its request brings, behind the reply before.
-    pub texts: Vec<Said>,
-    /// What it says, shortened.
+    /// Results in the request.
+    pub results: Vec<CarriedResult>,
+    /// Texts in the request after the previous reply.
+    pub texts: Vec<InjectedText>,
+    /// Shortened text of the reply.
     pub text: Option<String>,
-    /// Why the model stopped.
+    /// Stop reason.
     pub stop: Option<StopReason>,
-    /// What it consumed.
+    /// Usage.
     pub usage: Usage,
-    /// What is odd about it.
-    pub marks: Vec<Mark>,
-    /// When it was asked, in the tracker's count of events.
+    /// Anomalies.
+    pub marks: Vec<TurnMark>,
+    /// Time of the request, in the tracker's count of events.
     pub asked_at: u64,
-    /// When it was answered, in the tracker's count of events.
+    /// Time of the response, in the tracker's count of events.
     pub answered_at: Option<u64>,
-    /// Whether an attempt came to its end.
+    /// Whether an attempt succeeded.
     pub whole: bool,
 }
 
-/// A call, in short.
+/// Summary of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallNote {
-    /// Its id.
+    /// Call id.
     pub id: CallId,
-    /// The tool's name.
+    /// Tool name.
     pub name: String,
-    /// The beginning of its input.
+    /// Beginning of the input.
     pub input: String,
 }
 
 impl Lanes {
-    /// The lane of that id.
+    /// Returns the lane with that id.
     pub fn lane(&self, id: &str) -> Option<&Lane> {
         self.lanes.iter().find(|lane| lane.id == id)
     }
 
-    /// The lanes that a lane started.
+    /// Returns the lanes that a lane started.
     pub fn children(&self, id: &str) -> impl Iterator<Item = &Lane> {
         self.lanes.iter().filter(move |lane| lane.parent.as_deref() == Some(id))
     }
 
-    /// The lane that is the user's: the first main one.
+    /// Returns the user's lane: the first main one.
     pub fn main(&self) -> Option<&Lane> {
         self.lanes.iter().find(|lane| lane.kind == LaneKind::Main)
     }
 }
 
 impl Lane {
-    /// Every request, attempts included, in the order of arrival.
+    /// Returns every request including retries, in the order of arrival.
     pub fn requests(&self) -> impl Iterator<Item = &RequestId> {
         self.turns.iter().flat_map(|turn| &turn.attempts)
     }
 
-    /// What it said last.
+    /// Returns the text of the last reply that has one.
     pub fn final_text(&self) -> Option<&str> {
         self.turns.iter().rev().find_map(|turn| turn.text.as_deref())
     }
 
-    /// What all its turns consumed.
+    /// Returns the usage of all turns.
     pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();
         self.turns.iter().for_each(|turn| sum += turn.usage);
@@ -136,7 +136,7 @@ impl Lane {
 }
 
 impl LaneTracker {
-    /// Everything has been told: the lanes, and how they hang together.
+    /// Returns all lanes after the last event.
     pub fn finish(mut self) -> Lanes {
         self.part_forks();
         let homes = self.join_rewrites();
@@ -149,14 +149,15 @@ impl LaneTracker {
         Lanes { lanes }
     }
 
-    /// Puts each lane that goes back into another's history, or threw it away, and outlives it into that
-    /// lane; returns where the turns of each lane are now.
+    /// Appends each lane that continues another's history or compaction, and outlives it, to that lane. Returns
+    /// the lane that holds the turns of each lane now.
     fn join_rewrites(&mut self) -> Vec<usize> {
         let mut homes: Vec<usize> = (0..self.lanes.len()).collect();
         for lane in 0..self.lanes.len() {
             let growing = &self.lanes[lane];
-            let branch = growing.branch.filter(|_| !growing.is_fork).map(|(base, _)| (base, Mark::Rewrite));
-            let Some((base, mark)) = branch.or(growing.reset.map(|base| (base, Mark::Compaction))) else {
+            let branch =
+                growing.branch.filter(|_| !growing.is_fork).map(|(base, _)| (base, TurnMark::Rewrite));
+            let Some((base, mark)) = branch.or(growing.reset.map(|base| (base, TurnMark::Compaction))) else {
                 continue;
             };
             let home = homes[base];
@@ -168,7 +169,7 @@ impl LaneTracker {
                 continue;
             }
             let mut turns = std::mem::take(&mut self.lanes[lane].turns);
-            // Other instructions alone do not rewrite a history.
+            // Different instructions alone are no rewrite.
             turns[0].marks.extend((!self.lanes[lane].is_aside).then_some(mark));
             self.lanes[home].turns.append(&mut turns);
             homes[lane] = home;
@@ -176,7 +177,8 @@ impl LaneTracker {
         homes
     }
 
-    /// A call may be learned of only after its agent has begun: from the next request of the one who made it.
+    /// Matches prompts of calls that became known only after their agent had begun, from the caller's next
+    /// request.
     fn claim_late(&mut self, homes: &[usize]) {
         for number in 0..self.lanes.len() {
             let lane = &self.lanes[number];
@@ -198,7 +200,7 @@ impl LaneTracker {
         }
     }
 
-    /// The call that started each lane, and whether the lane is just a side call about its prompt.
+    /// Returns the call that started each lane, and whether the lane is only a side call about its prompt.
     fn bind_prompts(&self, homes: &[usize]) -> HashMap<usize, Bound> {
         let mut by_prompt: BTreeMap<usize, (u64, Vec<usize>)> = BTreeMap::new();
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -211,7 +213,7 @@ impl LaneTracker {
             let calls = self.prompts.calls(prompt);
             let is_agent = |lane: &&usize| self.lanes[**lane].has_tools && !self.lanes[**lane].is_probe;
             let (agents, plain): (Vec<usize>, Vec<usize>) = lanes.iter().partition(is_agent);
-            // An agent may have no tools, but then nobody else opens with its prompt.
+            // An agent may have no tools if no other lane opens with its prompt.
             let exact = |lane: &&usize| self.lanes[**lane].claim.as_ref().is_some_and(|claim| claim.exact);
             let free = calls.len().saturating_sub(agents.len());
             let (also, sides): (Vec<usize>, Vec<usize>) = match agents.is_empty() {
@@ -232,8 +234,8 @@ impl LaneTracker {
         bound
     }
 
-    /// Which of several calls with one prompt started which lane: by an id that what came back for the call
-    /// names, by the lane's last words in it, else in the order of arrival.
+    /// Matches lanes with calls that have the same prompt: by an id in what came back for the call, by the
+    /// lane's final text in it, else in the order of arrival.
     fn pair(&self, homes: &[usize], lanes: &[usize], calls: &[usize]) -> HashMap<usize, usize> {
         let mut pairs: HashMap<usize, usize> = HashMap::new();
         let mut taken: HashSet<usize> = HashSet::new();
@@ -252,7 +254,7 @@ impl LaneTracker {
                     let (first, second) = (told.next(), told.next());
                     let mut rivals =
                         lanes.iter().filter(|other| **other != lane && !pairs.contains_key(other));
-                    // Twins that said the same cannot be told apart by it.
+                    // Lanes with equal final texts cannot be distinguished by them.
                     if let (Some(&call), None) = (first, second)
                         && !rivals.any(|other| tells(self, *other, &answers[&call]))
                     {
@@ -266,15 +268,15 @@ impl LaneTracker {
         for &lane in lanes.iter().filter(|lane| !pairs.contains_key(lane)).collect::<Vec<_>>() {
             let exact = self.lanes[lane].claim.as_ref().is_some_and(|claim| claim.exact);
             let next = free.next_if(|call| before(lane, *call));
-            // More lanes than calls: the harness started one of them anew, unless it only quotes the prompt.
+            // More lanes than calls: the harness restarted one of them, unless the lane only quotes the prompt.
             let again = || calls.iter().copied().rfind(|call| exact && before(lane, *call));
             pairs.extend(next.or_else(again).map(|call| (lane, call)));
         }
         pairs
     }
 
-    /// Everything that came back for a call: its results, those of later calls that name an id from them, and
-    /// texts that do.
+    /// Returns everything that came back for a call: its results, those of later calls with an id from them,
+    /// and texts with such an id.
     pub(super) fn answers_to<'l>(&'l self, homes: &[usize], call: usize) -> Vec<&'l str> {
         let call = &self.calls[call];
         let turns = &self.lanes[homes[call.spot.0]].turns;
@@ -294,7 +296,7 @@ impl LaneTracker {
         let made = turns.iter().filter_map(|turn| turn.reply.as_ref()).flat_map(|reply| &reply.calls);
         let asking = made.map(|call| &self.calls[*call]).filter(|other| names(&other.input));
         let asked = asking.flat_map(|other| results(&other.id));
-        // One text may announce several: this one's part goes from its id to the next other's.
+        // One text may announce several jobs. The part about this one ends at the next other id.
         let part = |text: &'l str| {
             let from = ids.iter().filter_map(|id| text.find(id)).min()?;
             let rest = &text[from..];
@@ -317,7 +319,7 @@ impl LaneTracker {
         let last = self.lanes[lane].turns.iter().rev().find_map(|turn| turn.reply.as_ref()?.text.as_deref());
         let last = last.map(str::trim).unwrap_or_default();
         let part = &last[..last.floor_char_boundary(256)];
-        // A result may be JSON that holds them.
+        // A result may be JSON that contains the text.
         let escaped = serde_json::Value::from(part).to_string();
         let escaped = escaped.trim_matches('"');
         let holds = |text: &&str| {
@@ -407,7 +409,7 @@ impl LaneTracker {
             !bound.contains_key(&number) && lane.branch.is_none() && lane.identity.parent.is_none()
         };
         let roots: Vec<usize> = (0..self.lanes.len()).filter(|number| is_root(*number)).collect();
-        // Where nobody has tools, the longest conversation is the user's.
+        // If no lane has tools, the longest conversation is the user's.
         let longest = |number: &&usize| (self.lanes[**number].turns.len(), std::cmp::Reverse(**number));
         let plain_main = match roots.iter().any(|number| is_agent(&self.lanes[*number])) {
             true => None,
@@ -425,7 +427,7 @@ impl LaneTracker {
         self.lanes.iter().enumerate().map(kind).collect()
     }
 
-    /// Requests that ask no model, one lane for each kind of them.
+    /// Returns the requests that do not ask a model, one lane per kind.
     fn side_calls(&mut self) -> Vec<Lane> {
         let mut kinds: Vec<(String, Vec<Turn>)> = Vec::new();
         for (what, request, tick) in std::mem::take(&mut self.others) {
@@ -454,7 +456,7 @@ struct Bound {
     is_side: bool,
 }
 
-/// `main`, `main-2`; `sub-1`, `sub-2`.
+/// Returns the next id of a kind: `main`, `main-2`; `sub-1`, `sub-2`.
 fn name(kind: LaneKind, counts: &mut HashMap<LaneKind, usize>) -> String {
     let count = counts.entry(kind).or_default();
     *count += 1;
@@ -467,14 +469,14 @@ fn name(kind: LaneKind, counts: &mut HashMap<LaneKind, usize>) -> String {
     }
 }
 
-/// Which agent a spawning call asks for, under the names that tools give it.
+/// Returns the agent type that a spawning call asks for, under its usual names.
 fn agent_type(input: &str) -> Option<String> {
     ["subagent_type", "agent_type", "agent", "agent_name", "category"]
         .iter()
         .find_map(|name| wire::json::peek_string(input.as_bytes(), name))
 }
 
-/// Numbers turns in their lane and over the whole, and names the side lanes that have no name yet.
+/// Numbers the turns in their lane and over all lanes, and names the remaining side lanes.
 fn number(lanes: &mut Vec<Lane>) {
     let mut sides = lanes.iter().filter(|lane| lane.kind == LaneKind::Side && !lane.id.is_empty()).count();
     for lane in lanes.iter_mut().filter(|lane| lane.id.is_empty()) {
@@ -482,7 +484,7 @@ fn number(lanes: &mut Vec<Lane>) {
         lane.id = format!("side-{sides}");
     }
     lanes.sort_by_key(|lane| lane.turns.first().map(|turn| turn.asked_at));
-    // A request that carries something arrives after it, so the order of arrival is a legal one.
+    // A request arrives after everything that it carries, so the order of arrival is valid.
     let mut order: Vec<&mut Turn> = Vec::new();
     for lane in lanes {
         for (at, turn) in lane.turns.iter_mut().enumerate() {

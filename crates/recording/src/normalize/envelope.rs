@@ -1,4 +1,4 @@
-//! `replay_session.json`: one tree with every lane's turns.
+//! `replay_session.json`: one tree with the turns of every lane.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,54 +6,54 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use session::{CallId, RequestId, Role, StopReason, Usage};
 
-use crate::lanes::{Job, LaneKind, Mark, too_deep};
+use crate::lanes::{LaneJob, LaneKind, TurnMark, tree_roots};
 
-/// The version that is written.
+/// Version of the files that are written.
 pub const ENVELOPE_FORMAT: u32 = 1;
 
-/// A multi-agent session: main's turns, and under each spawning call the agent it started.
+/// Session of several agents: the turns of main, and under each spawning call the agent that it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// Version of the file.
     pub format: u32,
-    /// What it was made from: `wire`, `opencode-export`, `claude-transcript`.
+    /// Source of the session: `wire`, `opencode-export`, `claude-transcript`.
     pub source: String,
-    /// The lanes that nobody started: `main` and its like, then forks, agents whose call is not known, and
-    /// agents that nest deeper than 16 levels.
+    /// Roots: `main` and other main lanes, then forks, agents whose call is unknown, and agents that nest
+    /// deeper than 16 levels.
     pub lanes: Vec<SessionLane>,
-    /// Titles, warm-ups and counts.
+    /// Titles, warm-ups and token counts.
     pub side: Vec<SessionLane>,
 }
 
-/// One agent.
+/// Lane of one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionLane {
-    /// As in `sub-1`.
+    /// Id, such as `sub-1`.
     pub id: String,
-    /// What it is.
+    /// Kind of the lane.
     pub kind: LaneKind,
-    /// The lane that started it.
+    /// Parent lane.
     pub parent: Option<String>,
-    /// The call that started it.
+    /// Call that started the lane.
     pub spawned_by: Option<CallId>,
-    /// What the call says it should be.
+    /// Agent type that the call asks for.
     pub agent_type: Option<String>,
-    /// The harness's session.
+    /// Session id of the harness.
     pub session: Option<String>,
-    /// The harness's agent.
+    /// Agent id of the harness.
     pub agent: Option<String>,
-    /// The model that was asked first.
+    /// Model of the first request.
     pub model: Option<String>,
-    /// How it was started, asked after and heard of.
+    /// Start, polls and notices of the agent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub job: Option<Job>,
-    /// Its turns.
+    pub job: Option<LaneJob>,
+    /// Turns.
     pub turns: Vec<SessionTurn>,
-    /// What it said last.
+    /// Text of the last reply that has one.
     pub final_text: Option<String>,
-    /// What all its turns consumed.
+    /// Usage of all turns.
     pub usage: Usage,
 }
 
@@ -61,69 +61,69 @@ pub struct SessionLane {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionTurn {
-    /// Its number in the lane, from 1.
+    /// Number in the lane, from 1.
     pub turn: u32,
-    /// Its number in the recording, from 1.
+    /// Number in the recording, from 1.
     pub seq: u32,
-    /// The requests; the last is the one that counts.
+    /// Requests. The last one counts.
     pub requests: Vec<RequestId>,
-    /// The harness's message that the reply became.
+    /// Message id that the harness gave the reply.
     pub message: Option<String>,
-    /// What is odd about it.
-    pub marks: Vec<Mark>,
-    /// The results that the request brings.
+    /// Anomalies.
+    pub marks: Vec<TurnMark>,
+    /// Results in the request.
     pub results: Vec<SessionResult>,
-    /// The texts that the request brings.
+    /// Texts in the request.
     pub injected: Vec<SessionText>,
-    /// What the model says.
+    /// Text of the reply.
     pub text: Option<String>,
-    /// What it asks for.
+    /// Calls of the reply.
     pub calls: Vec<SessionCall>,
-    /// Why it stopped.
+    /// Stop reason.
     pub stop: Option<StopReason>,
-    /// What it consumed.
+    /// Usage.
     pub usage: Usage,
 }
 
-/// A result, where it was injected.
+/// Result of a call, in the turn that carries it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionResult {
-    /// The call that it answers.
+    /// Call.
     pub call: CallId,
-    /// What it says.
+    /// Text of the result.
     pub text: String,
-    /// The tool failed.
+    /// Whether the tool failed.
     pub is_error: bool,
 }
 
-/// A text that the harness put in.
+/// Text that the harness added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionText {
-    /// In whose name.
+    /// Role of the message.
     pub role: Role,
-    /// The text.
+    /// Text.
     pub text: String,
 }
 
-/// A call, and the agent it started.
+/// Call, and the agents that it started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionCall {
-    /// Its id.
+    /// Call id.
     pub id: CallId,
-    /// The tool.
+    /// Tool name.
     pub name: String,
-    /// The arguments.
+    /// Arguments.
     pub input: Value,
-    /// The agent that it started.
+    /// Agents that the call started.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub started: Vec<SessionLane>,
 }
 
 impl Envelope {
-    /// Hangs each lane under the call that started it.
+    /// Puts each lane under the call that started it.
     pub fn from_lanes(source: &str, flat: Vec<SessionLane>) -> Self {
         let made: HashMap<(String, CallId), ()> = flat
             .iter()
@@ -133,7 +133,7 @@ impl Envelope {
             })
             .collect();
         let deep: HashSet<String> =
-            too_deep(flat.iter().map(|lane| (lane.id.as_str(), lane.parent.as_deref())))
+            tree_roots(flat.iter().map(|lane| (lane.id.as_str(), lane.parent.as_deref())))
                 .into_iter()
                 .map(str::to_owned)
                 .collect();
@@ -155,12 +155,12 @@ impl Envelope {
         envelope
     }
 
-    /// The bytes of the file.
+    /// Serializes the file.
     pub fn to_json(&self) -> Vec<u8> {
         super::pretty(self)
     }
 
-    /// Every agent's lane, parents before their children.
+    /// Returns the lanes of all agents, parents before their children.
     pub fn agents(&self) -> Vec<&SessionLane> {
         let mut lanes = Vec::new();
         self.lanes.iter().for_each(|lane| walk(lane, &mut lanes));

@@ -1,4 +1,4 @@
-//! `turn_001_request.json` and `turn_001_response.json`.
+//! Files of a turn: `turn_001_request.json` and `turn_001_response.json`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use wire::{Ending, Header};
 
 use super::{FORMAT, Stand};
-use crate::source::{Answered, Asked, Content, Origin};
+use crate::source::{Content, Origin, SourceRequest, SourceResponse};
 
-/// The request of one attempt at a turn.
+/// Request of one attempt at a turn.
 #[derive(Serialize)]
 pub(super) struct RequestFile<'t> {
     #[serde(flatten)]
@@ -30,7 +30,7 @@ pub(super) struct RequestFile<'t> {
     body: Body,
 }
 
-/// The response to one attempt at a turn.
+/// Response to one attempt at a turn.
 #[derive(Serialize)]
 pub(super) struct ResponseFile<'t> {
     #[serde(flatten)]
@@ -50,7 +50,7 @@ pub(super) struct ResponseFile<'t> {
     #[serde(rename = "bodySha256")]
     body_sha256: Option<&'t str>,
     body: Body,
-    /// The message that a stream comes to.
+    /// Complete message of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Box<RawValue>>,
 }
@@ -69,7 +69,7 @@ struct Place<'t> {
     agent_id: Option<&'t str>,
 }
 
-/// A body; as JSON wherever it parses, spelled as it was.
+/// Body, as JSON with its original spelling if it parses.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Body {
@@ -95,19 +95,19 @@ impl<'t> Place<'t> {
 }
 
 impl<'t> RequestFile<'t> {
-    pub(super) fn new(stand: &Stand<'t>, asked: &'t Asked) -> Self {
+    pub(super) fn new(stand: &Stand<'t>, request: &'t SourceRequest) -> Self {
         Self {
             place: Place::new(stand),
             phase: "request",
-            timestamp: asked.timestamp.as_deref(),
-            method: &asked.method,
-            target_url: &asked.url,
-            workspace_path: asked.named.workspace.as_deref(),
-            message_id: asked.named.message.as_deref(),
-            headers: &asked.headers,
-            origin: asked.body.origin,
-            body_sha256: asked.body.sha256.as_deref(),
-            body: Body::of(&asked.body),
+            timestamp: request.timestamp.as_deref(),
+            method: &request.method,
+            target_url: &request.url,
+            workspace_path: request.sender.workspace.as_deref(),
+            message_id: request.sender.message.as_deref(),
+            headers: &request.headers,
+            origin: request.body.origin,
+            body_sha256: request.body.sha256.as_deref(),
+            body: Body::of(&request.body),
         }
     }
 
@@ -117,23 +117,23 @@ impl<'t> RequestFile<'t> {
 }
 
 impl<'t> ResponseFile<'t> {
-    pub(super) fn new(stand: &Stand<'t>, asked: &Asked, answered: &'t Answered) -> Self {
-        let body = asked.body.bytes.as_deref().unwrap_or_default();
-        let heard = answered.heard(wire::dialect::Dialect::detect(&asked.url, body));
-        let message = heard.message.and_then(|message| String::from_utf8(message).ok());
+    pub(super) fn new(stand: &Stand<'t>, request: &SourceRequest, response: &'t SourceResponse) -> Self {
+        let body = request.body.bytes.as_deref().unwrap_or_default();
+        let decoded = response.decode(wire::dialect::Dialect::detect(&request.url, body));
+        let message = decoded.message.and_then(|message| String::from_utf8(message).ok());
         Self {
             place: Place::new(stand),
             phase: "response",
-            timestamp: answered.timestamp.as_deref(),
-            status: answered.status,
-            ending: answered.ending,
-            error: answered.error.as_deref(),
-            first_byte_us: answered.first_byte_us,
-            end_us: answered.end_us,
-            headers: &answered.headers,
-            origin: answered.body.origin,
-            body_sha256: answered.body.sha256.as_deref(),
-            body: Body::of(&answered.body),
+            timestamp: response.timestamp.as_deref(),
+            status: response.status,
+            ending: response.ending,
+            error: response.error.as_deref(),
+            first_byte_us: response.first_byte_us,
+            end_us: response.end_us,
+            headers: &response.headers,
+            origin: response.body.origin,
+            body_sha256: response.body.sha256.as_deref(),
+            body: Body::of(&response.body),
             message: message.and_then(|message| RawValue::from_string(message).ok()),
         }
     }
@@ -148,7 +148,7 @@ impl Body {
         let Some(bytes) = content.bytes.clone() else { return Self::Lost(true) };
         match String::from_utf8(bytes) {
             Err(error) => Self::Base64(STANDARD.encode(error.as_bytes())),
-            // A string is JSON too, but a body that says `42` is better read as it is.
+            // A bare string or number is JSON, too, but more readable as text.
             Ok(text) if text.trim_start().starts_with(['{', '[']) => {
                 RawValue::from_string(text.clone()).map_or(Self::Text(text), Self::Json)
             }

@@ -1,4 +1,4 @@
-//! Ids that only the harness knows, joined to what is on the wire by the calls both know.
+//! Adds ids that only the harness's export has, matched by calls that are in the export and on the wire.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use session::CallId;
 use super::{Envelope, SessionLane, SessionTurn};
 use crate::lanes::{LaneKind, Lanes};
 
-/// The agents of an export, by what both sides know of them.
+/// Agents of an export by their calls.
 pub(super) struct Exported<'e> {
     by_spawn: HashMap<&'e CallId, &'e SessionLane>,
     by_call: HashMap<&'e CallId, &'e SessionLane>,
@@ -29,8 +29,8 @@ impl<'e> Exported<'e> {
         Self { by_spawn, by_call, mains }
     }
 
-    /// The agent that the same call started, or that made the same calls; where there is one main lane on both
-    /// sides, they are the same.
+    /// Finds the agent that the same call started, or that made the same calls. If each side has only one main
+    /// lane, these match.
     fn agent<'c>(
         &self,
         kind: LaneKind,
@@ -46,7 +46,7 @@ impl<'e> Exported<'e> {
         spawned.or_else(made).or_else(only)
     }
 
-    /// Gives each lane its session and agent.
+    /// Sets the session and agent id of each lane.
     pub(super) fn name_lanes(&self, lanes: &mut Lanes) {
         for lane in lanes.lanes.iter_mut().filter(|lane| lane.kind != LaneKind::Side) {
             let calls = lane.turns.iter().flat_map(|turn| &turn.calls).map(|call| &call.id);
@@ -56,7 +56,7 @@ impl<'e> Exported<'e> {
         }
     }
 
-    /// Gives each turn the harness's message that its reply became.
+    /// Sets the harness's message id of each turn.
     pub(super) fn name_messages(&self, envelope: &mut Envelope) {
         envelope.lanes.iter_mut().for_each(|lane| self.name(lane));
     }
@@ -66,7 +66,7 @@ impl<'e> Exported<'e> {
         let agent = self.agent(lane.kind, lane.spawned_by.as_ref(), calls);
         let mut told = agent.map(|agent| &agent.turns[..]).unwrap_or_default();
         for turn in &mut lane.turns {
-            // Both tell the turns in the same order, so what was passed over is not looked at again.
+            // Both have the same order, so skipped turns are not compared again.
             if let Some(at) = told.iter().position(|told| is_same(turn, told)) {
                 turn.message = turn.message.take().or_else(|| told[at].message.clone());
                 told = &told[at + 1..];
@@ -76,7 +76,7 @@ impl<'e> Exported<'e> {
     }
 }
 
-/// Whether both make the same calls or, without any, say the same.
+/// Returns whether two turns make the same calls or, without calls, have the same text.
 fn is_same(turn: &SessionTurn, told: &SessionTurn) -> bool {
     let says = |turn: &SessionTurn| turn.text.as_deref().map(str::trim).unwrap_or_default().to_owned();
     match (turn.calls.first(), told.calls.first()) {

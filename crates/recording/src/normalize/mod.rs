@@ -1,6 +1,6 @@
-//! `normalized/`: every turn of a recording in order, and what connects them.
+//! `normalized/`: every turn of a recording in order, and how the lanes are connected.
 //!
-//! All of it is derived and can be made again: the same input gives the same bytes.
+//! All files are derived. The same input gives the same bytes.
 
 mod envelope;
 mod files;
@@ -17,9 +17,9 @@ use thiserror::Error;
 use wire::dialect::Prompt;
 
 use crate::folder;
-use crate::lanes::{Heard, Job, Lane, Turn};
+use crate::lanes::{Lane, LaneJob, LaneResponse, Turn};
 use crate::open::OpenError;
-use crate::source::{Answered, Asked, Ordered, Problem, Source};
+use crate::source::{OrderedExchanges, Problem, Source, SourceRequest, SourceResponse};
 
 pub use envelope::{
     ENVELOPE_FORMAT, Envelope, SessionCall, SessionLane, SessionResult, SessionText, SessionTurn,
@@ -29,10 +29,10 @@ use join::Exported;
 
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
-/// The name of the session's file.
+/// Name of the session's file.
 pub const ENVELOPE: &str = "replay_session.json";
 
-/// Why `normalized/` could not be written.
+/// Error when writing `normalized/`.
 #[derive(Debug, Error)]
 pub enum NormalizeError {
     /// The folder cannot be read.
@@ -41,30 +41,30 @@ pub enum NormalizeError {
     /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// There is a folder of that name that somebody else made.
+    /// Another folder has that name.
     #[error("`{}` is in the way: it is not a folder of normalized turns", path.display())]
     InTheWay {
-        /// The folder.
+        /// Folder.
         path: PathBuf,
     },
 }
 
-/// What was written.
+/// Result of normalizing a recording.
 #[derive(Debug)]
 pub struct Normalized {
-    /// The lanes, and each exchange in short.
-    pub ordered: Ordered,
-    /// The session as one tree.
+    /// Lanes and exchanges.
+    pub ordered: OrderedExchanges,
+    /// Session as one tree.
     pub envelope: Envelope,
 }
 
-/// `normalized/manifest.json`
+/// Contents of `normalized/manifest.json`.
 #[derive(Serialize)]
 struct NormalizedManifest<'n> {
     format: u32,
@@ -72,7 +72,7 @@ struct NormalizedManifest<'n> {
     exchanges: usize,
     turns: Vec<TurnEntry<'n>>,
     lanes: Vec<LaneEntry<'n>>,
-    jobs: Vec<Job>,
+    jobs: Vec<LaneJob>,
     problems: &'n [Problem],
 }
 
@@ -104,7 +104,7 @@ struct LaneEntry<'n> {
     exchanges: Vec<&'n RequestId>,
 }
 
-/// Where an exchange stands.
+/// Position of an exchange: lane, turn, and attempt.
 #[derive(Clone, Copy)]
 struct Stand<'n> {
     lane: &'n Lane,
@@ -125,8 +125,8 @@ impl Stand<'_> {
     }
 }
 
-/// Orders the exchanges of a folder and writes `normalized/` into it. `exported` is the session as
-/// the harness itself tells it; it adds session, agent and message ids.
+/// Orders the exchanges of a folder and writes `normalized/` into it. `exported` is the harness's own export;
+/// it adds session, agent and message ids.
 pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normalized, NormalizeError> {
     let mut ordered = source.order();
     let exported = exported.map(Exported::of);
@@ -164,8 +164,8 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
     Ok(Normalized { ordered, envelope })
 }
 
-/// The exchanges in order and the session as one tree, as [`normalize`] finds them, without writing anything.
-pub fn session(source: &Source, exported: Option<&Envelope>) -> (Ordered, Envelope) {
+/// Returns the same as [`normalize`] without writing files.
+pub fn session(source: &Source, exported: Option<&Envelope>) -> (OrderedExchanges, Envelope) {
     let mut ordered = source.order();
     let exported = exported.map(Exported::of);
     if let Some(exported) = &exported {
@@ -178,21 +178,21 @@ pub fn session(source: &Source, exported: Option<&Envelope>) -> (Ordered, Envelo
     (ordered, envelope)
 }
 
-/// The session as one tree, of what is on the wire alone.
-pub fn envelope(source: &Source, ordered: &Ordered) -> Envelope {
+/// Builds the session as one tree from the wire alone.
+pub fn envelope(source: &Source, ordered: &OrderedExchanges) -> Envelope {
     let stands = stands(ordered);
     let mut turns = HashMap::new();
     for n in 0..source.len() {
-        let Ok(asked) = source.asked(n) else { continue };
-        let Some(stand) = stands.get(&asked.id).filter(|stand| stand.is_last()) else { continue };
-        let answered = source.answered(n).ok().flatten();
-        let (turn, model) = session_turn(stand, &asked, answered.as_ref());
-        turns.insert(asked.id, (turn, model));
+        let Ok(request) = source.request(n) else { continue };
+        let Some(stand) = stands.get(&request.id).filter(|stand| stand.is_last()) else { continue };
+        let response = source.response(n).ok().flatten();
+        let (turn, model) = session_turn(stand, &request, response.as_ref());
+        turns.insert(request.id, (turn, model));
     }
     assemble(ordered, turns)
 }
 
-fn stands(ordered: &Ordered) -> HashMap<RequestId, Stand<'_>> {
+fn stands(ordered: &OrderedExchanges) -> HashMap<RequestId, Stand<'_>> {
     let mut stands = HashMap::new();
     for lane in &ordered.lanes.lanes {
         for turn in &lane.turns {
@@ -208,52 +208,52 @@ type Turns = HashMap<RequestId, (SessionTurn, Option<String>)>;
 
 fn write_turns<'o>(
     source: &Source,
-    ordered: &'o Ordered,
+    ordered: &'o OrderedExchanges,
     dir: &Path,
 ) -> Result<(HashMap<RequestId, AttemptEntry<'o>>, Envelope), NormalizeError> {
     let stands = stands(ordered);
     let mut entries = HashMap::new();
     let mut turns = Turns::new();
     for n in 0..source.len() {
-        // What cannot be read is among the problems already.
-        let Ok(asked) = source.asked(n) else { continue };
-        let Some(stand) = stands.get(&asked.id) else { continue };
-        let answered = source.answered(n).ok().flatten();
+        // Unreadable requests are listed as problems already.
+        let Ok(request) = source.request(n) else { continue };
+        let Some(stand) = stands.get(&request.id) else { continue };
+        let response = source.response(n).ok().flatten();
         let write = |name: &str, bytes: &[u8]| {
             let path = dir.join(name);
             fs::write(&path, bytes).map_err(|source| NormalizeError::Write { path, source })
         };
-        let (request, response) = (stand.file("request"), stand.file("response"));
-        write(&request, &RequestFile::new(stand, &asked).to_json())?;
-        if let Some(answered) = &answered {
-            write(&response, &ResponseFile::new(stand, &asked, answered).to_json())?;
+        let (request_file, response_file) = (stand.file("request"), stand.file("response"));
+        write(&request_file, &RequestFile::new(stand, &request).to_json())?;
+        if let Some(response) = &response {
+            write(&response_file, &ResponseFile::new(stand, &request, response).to_json())?;
         }
         if stand.is_last() {
-            turns.insert(asked.id.clone(), session_turn(stand, &asked, answered.as_ref()));
+            turns.insert(request.id.clone(), session_turn(stand, &request, response.as_ref()));
         }
-        let is_raw = asked.body.origin.is_raw()
-            && answered.as_ref().is_none_or(|answered| answered.body.origin.is_raw());
+        let is_raw = request.body.origin.is_raw()
+            && response.as_ref().is_none_or(|response| response.body.origin.is_raw());
         let entry = AttemptEntry {
             request_id: &stand.turn.attempts[stand.attempt],
-            request,
-            response: answered.is_some().then_some(response),
+            request: request_file,
+            response: response.is_some().then_some(response_file),
             raw: is_raw,
         };
-        entries.insert(asked.id, entry);
+        entries.insert(request.id, entry);
     }
     Ok((entries, assemble(ordered, turns)))
 }
 
-/// The turn that a request and its reply make, and the model that was asked.
+/// Builds the turn of a request and its reply, and returns the requested model.
 fn session_turn(
     stand: &Stand<'_>,
-    asked: &Asked,
-    answered: Option<&Answered>,
+    request: &SourceRequest,
+    response: Option<&SourceResponse>,
 ) -> (SessionTurn, Option<String>) {
-    let body = asked.body.bytes.as_deref().unwrap_or_default();
-    let dialect = wire::dialect::Dialect::detect(&asked.url, body);
+    let body = request.body.bytes.as_deref().unwrap_or_default();
+    let dialect = wire::dialect::Dialect::detect(&request.url, body);
     let prompt = dialect.and_then(|dialect| dialect.decode_request(body).ok());
-    let heard = answered.map(|answered| answered.heard(dialect)).unwrap_or_default();
+    let decoded = response.map(|response| response.decode(dialect)).unwrap_or_default();
     let Stand { turn, .. } = stand;
     let (results, injected) = prompt.as_ref().map(|prompt| brought(prompt, turn)).unwrap_or_default();
     let model = prompt.and_then(|prompt| prompt.model);
@@ -262,12 +262,12 @@ fn session_turn(
             turn: turn.turn,
             seq: turn.seq,
             requests: turn.attempts.clone(),
-            message: asked.named.message.clone(),
+            message: request.sender.message.clone(),
             marks: turn.marks.clone(),
             results,
             injected,
-            calls: calls(&heard),
-            text: heard.reply.as_ref().and_then(session::Reply::text),
+            calls: calls(&decoded),
+            text: decoded.reply.as_ref().and_then(session::Reply::text),
             stop: turn.stop.clone(),
             usage: turn.usage,
         },
@@ -275,7 +275,7 @@ fn session_turn(
     )
 }
 
-fn calls(heard: &Heard) -> Vec<SessionCall> {
+fn calls(decoded: &LaneResponse) -> Vec<SessionCall> {
     let input = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| text.into());
     let call = |call: &session::ToolCall| SessionCall {
         id: call.id.clone(),
@@ -283,10 +283,10 @@ fn calls(heard: &Heard) -> Vec<SessionCall> {
         input: input(&call.input),
         started: Vec::new(),
     };
-    heard.reply.iter().flat_map(session::Reply::calls).map(call).collect()
+    decoded.reply.iter().flat_map(session::Reply::calls).map(call).collect()
 }
 
-/// What a request brings behind the last reply, whole.
+/// Returns the complete results and texts of a request after the last reply.
 fn brought(prompt: &Prompt, turn: &Turn) -> (Vec<SessionResult>, Vec<SessionText>) {
     let texts = |blocks: &[Block]| {
         let text = |block: &Block| match block {
@@ -315,15 +315,15 @@ fn brought(prompt: &Prompt, turn: &Turn) -> (Vec<SessionResult>, Vec<SessionText
     (results.collect(), injected.collect())
 }
 
-fn assemble(ordered: &Ordered, mut turns: Turns) -> Envelope {
-    let mut jobs: HashMap<String, Job> =
+fn assemble(ordered: &OrderedExchanges, mut turns: Turns) -> Envelope {
+    let mut jobs: HashMap<String, LaneJob> =
         ordered.lanes.jobs().into_iter().map(|job| (job.lane.clone(), job)).collect();
     let lane = |lane: &Lane| {
         let last = |turn: &Turn| turn.attempts.last().cloned();
         let mut model = None;
         let told = lane.turns.iter().filter_map(|turn| {
-            let (turn, asked) = turns.remove(&last(turn)?)?;
-            model = model.take().or(asked);
+            let (turn, request) = turns.remove(&last(turn)?)?;
+            model = model.take().or(request);
             Some(turn)
         });
         let told: Vec<SessionTurn> = told.collect();
@@ -347,7 +347,7 @@ fn assemble(ordered: &Ordered, mut turns: Turns) -> Envelope {
 
 fn manifest<'n>(
     source: &Source,
-    ordered: &'n Ordered,
+    ordered: &'n OrderedExchanges,
     mut attempts: HashMap<RequestId, AttemptEntry<'n>>,
 ) -> NormalizedManifest<'n> {
     let mut turns: Vec<TurnEntry<'n>> = Vec::new();

@@ -1,7 +1,7 @@
-//! Exchanges from a bare folder of dumps: ours, or another tool's of the same names.
+//! Exchanges from a plain folder of dumps, written by offshoot or by another tool with the same file names.
 //!
-//! What others write is read leniently: a body as text, as JSON, as base64, as an excerpt, or as an
-//! object that was taken before it was sent; headers as a list or as a map.
+//! Dumps of other tools are read leniently: a body may be text, JSON, base64, an excerpt, or an object from
+//! before it was sent. Headers may be a list or a map.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use session::RequestId;
 use wire::{Ending, Header};
 
-use super::{Answered, Asked, Content, Event, Named, Origin, Problem};
+use super::{Content, Origin, Problem, SenderIds, SourceEvent, SourceRequest, SourceResponse};
 use crate::open::OpenError;
 use crate::time::micros;
 use crate::{bounds, folder};
@@ -22,12 +22,12 @@ use crate::{bounds, folder};
 const REQUEST: &str = "_request.json";
 const RESPONSE: &str = "_response.json";
 
-/// The dumps of a folder, paired.
+/// Pairs of dumps in a folder.
 #[derive(Debug)]
 pub(super) struct Dumps {
-    /// The folder with `blobs/`, the bodies that are too long for a dump.
+    /// Folder with `blobs/`, the bodies that are too long for a dump.
     root: PathBuf,
-    /// The folder of the dumps, in that one.
+    /// Folder of the dumps within `root`.
     inside: &'static str,
     pairs: Vec<Pair>,
 }
@@ -41,10 +41,10 @@ struct Pair {
     ended_at: Option<i128>,
 }
 
-/// Either dump, as far as anybody writes it.
+/// Request or response dump with every known spelling of its fields.
 #[derive(Deserialize)]
 struct Dump {
-    /// Ours have a version.
+    /// Version. Only offshoot writes one.
     format: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "text")]
     request_id: Option<String>,
@@ -97,7 +97,7 @@ struct Dump {
     error: Option<serde_json::Value>,
 }
 
-/// A text, or anything else spelled out: what others write there is theirs.
+/// Reads a text. Any other value becomes its JSON.
 fn text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Ok(match serde_json::Value::deserialize(from)? {
         serde_json::Value::Null => None,
@@ -106,7 +106,7 @@ fn text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::
     })
 }
 
-/// A value that may stand in quotes; what is none counts for nothing.
+/// Reads a value that may be in quotes. An invalid one counts as absent.
 fn lenient<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -117,7 +117,7 @@ where
     Ok(serde_json::from_value(value).ok().or(unquoted))
 }
 
-/// A body that is wrapped in a member that says what it is.
+/// Body in an object whose member names the encoding.
 #[derive(Deserialize)]
 struct Wrapped<'b> {
     text: Option<String>,
@@ -135,12 +135,12 @@ struct Wrapped<'b> {
 }
 
 impl Dumps {
-    /// Pairs the dumps of a folder, or of the one in it that is meant for them.
+    /// Pairs the dumps of a folder, or of its `provider_dumps`.
     pub(super) fn open(dir: &Path) -> Result<(Self, Vec<Problem>), OpenError> {
         let (root, inside) = place(dir)?;
         let place = root.join(inside);
         for name in [folder::SCENARIO, folder::EXPORTS] {
-            bounds::look_through(dir, name)?;
+            bounds::check_entries(dir, name)?;
         }
         let io = |source| OpenError::Io { path: place.clone(), source };
         let mut names: Vec<String> = Vec::new();
@@ -148,7 +148,7 @@ impl Dumps {
             let name = entry.map_err(io)?.file_name();
             names.extend(name.into_string().ok());
         }
-        // Shorter first: `r9` before `r10`, and `r1` before a copy of it under a longer name.
+        // Shorter names first: `r9` before `r10`, and `r1` before a copy with a longer name.
         names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
         for name in names.iter().filter(|name| name.ends_with(REQUEST) || name.ends_with(RESPONSE)) {
             if let Err(outside @ OpenError::Outside { .. }) = bounds::file(&root, &below(inside, name)) {
@@ -171,7 +171,7 @@ impl Dumps {
                 return Err(OpenError::Damaged { path: place.join(what), why: why.clone() });
             }
         }
-        // By time where all have one, else by name.
+        // Sorted by time if all have one, else by name.
         if pairs.iter().all(|pair| pair.asked_at.is_some()) {
             pairs.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
         } else {
@@ -184,25 +184,25 @@ impl Dumps {
         self.pairs.len()
     }
 
-    pub(super) fn events(&self) -> Vec<Event> {
+    pub(super) fn events(&self) -> Vec<SourceEvent> {
         self.timed().into_iter().map(|(_, event)| event).collect()
     }
 
-    /// What happened, with the time in microseconds where the dumps have it.
-    pub(super) fn timed(&self) -> Vec<(i128, Event)> {
+    /// Returns the events in order, each with its time in microseconds if the dumps have times.
+    pub(super) fn timed(&self) -> Vec<(i128, SourceEvent)> {
         let mut events = Vec::new();
         for (n, pair) in self.pairs.iter().enumerate() {
-            // Without times, each is over before the next begins.
+            // Without times, each exchange ends before the next one begins.
             let at = |time: Option<i128>| time.unwrap_or_default();
             let ended = pair.ended_at.map_or(at(pair.asked_at), |ended| ended.max(at(pair.asked_at)));
             let is_instant = ended == at(pair.asked_at);
-            events.push((at(pair.asked_at), n, 1, Event::Asked(n)));
-            // At the same instant, what ended comes before what was asked, but not before its own.
+            events.push((at(pair.asked_at), n, 1, SourceEvent::Request(n)));
+            // At equal times, an end comes before a request, but not before its own request.
             events.push((
                 ended,
                 if is_instant { n } else { 0 },
                 if is_instant { 2 } else { 0 },
-                Event::Ended(n),
+                SourceEvent::ResponseEnd(n),
             ));
         }
         events.sort_by_key(|(time, n, rank, _)| (*time, *n, *rank));
@@ -213,18 +213,18 @@ impl Dumps {
         &self.pairs[n].id
     }
 
-    pub(super) fn asked(&self, n: usize) -> Result<Asked, OpenError> {
+    pub(super) fn request(&self, n: usize) -> Result<SourceRequest, OpenError> {
         let pair = &self.pairs[n];
         let dump = read(&self.root, self.inside, &pair.request)?;
         let headers = headers(dump.headers.as_ref());
         let body = self.content(&dump, &headers);
-        Ok(Asked {
+        Ok(SourceRequest {
             id: RequestId::new(pair.id.clone()),
             timestamp: dump.timestamp,
             method: dump.method.unwrap_or_else(|| "POST".into()),
             url: dump.target_url.unwrap_or_default(),
             headers,
-            named: Named {
+            sender: SenderIds {
                 session: dump.session_id,
                 agent: dump.agent_id,
                 message: dump.message_id,
@@ -234,7 +234,7 @@ impl Dumps {
         })
     }
 
-    pub(super) fn answered(&self, n: usize) -> Result<Option<Answered>, OpenError> {
+    pub(super) fn response(&self, n: usize) -> Result<Option<SourceResponse>, OpenError> {
         let Some(name) = &self.pairs[n].response else { return Ok(None) };
         let dump = read(&self.root, self.inside, name)?;
         let headers = headers(dump.headers.as_ref());
@@ -243,7 +243,7 @@ impl Dumps {
             serde_json::Value::String(text) => text,
             other => other.to_string(),
         });
-        Ok(Some(Answered {
+        Ok(Some(SourceResponse {
             timestamp: dump.timestamp,
             status: dump.status,
             headers,
@@ -306,7 +306,7 @@ impl Pairing<'_> {
         let pair =
             Pair { id: id.clone(), request: name.to_owned(), response: None, asked_at, ended_at: None };
         self.by_id.insert(id, self.pairs.len());
-        // A response may be named like the request and still say another id, or none.
+        // A response may have the file name of its request and another id, or none.
         self.by_id.entry(stem).or_insert(self.pairs.len());
         self.pairs.push(pair);
     }
@@ -324,7 +324,7 @@ impl Pairing<'_> {
             return self.problem(name, why);
         }
         let began = dump.timestamp.as_deref().and_then(micros);
-        let took = dump.end_us.zip(pair.asked_at).map(|(us, asked)| asked + i128::from(us));
+        let took = dump.end_us.zip(pair.asked_at).map(|(us, request)| request + i128::from(us));
         pair.ended_at = took.or(began);
         pair.response = Some(name.to_owned());
     }
@@ -346,8 +346,8 @@ impl Pairing<'_> {
     }
 }
 
-/// The folder that everything is read from, and the one in it that holds the dumps: that of a recording, or the folder
-/// itself. Somebody may also give the dumps' own folder in a recording.
+/// Returns the folder to read from, and the folder of the dumps within it: the folder itself, a recording, or
+/// the dumps of a recording.
 fn place(dir: &Path) -> Result<(PathBuf, &'static str), OpenError> {
     if bounds::has_folder(dir, folder::DUMPS)? {
         return Ok((dir.to_owned(), folder::DUMPS));
@@ -379,7 +379,7 @@ fn read(root: &Path, inside: &str, name: &str) -> Result<Dump, OpenError> {
 }
 
 impl Dump {
-    /// A response of our own, which always says how it ended.
+    /// Refuses a response of offshoot without an ending.
     fn checked(self) -> Result<Self, &'static str> {
         match (self.ending, self.status) {
             (None, _) => Err("its `ending` is none that is known"),
@@ -389,7 +389,7 @@ impl Dump {
     }
 }
 
-/// Headers as a list of `{name, value}` or of pairs, or as a map of strings or lists.
+/// Reads headers from a list of `{name, value}` or of pairs, or from a map of strings or lists.
 fn headers(value: Option<&serde_json::Value>) -> Vec<Header> {
     use serde_json::Value;
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

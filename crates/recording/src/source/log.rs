@@ -5,59 +5,70 @@ use std::time::Duration;
 use session::RequestId;
 use wire::Body;
 
-use super::{Answered, Asked, Content, Event, Happened, Moment, Named};
+use super::{Content, SenderIds, SourceEvent, SourceRequest, SourceResponse, TimelineEntry, TimelineEvent};
 use crate::folder;
 use crate::hints::Hints;
 use crate::log::StoredBody;
 use crate::open::{OpenError, Recording};
 use crate::time::{iso, parse};
 
-/// What happened, in the log's own order. A response has ended when its last byte was read: the
-/// harness may go on from there, before the connection says that nothing follows.
-pub(super) fn events(recording: &Recording) -> Vec<Event> {
+/// Returns the events in the order of the log. A response ends with its last byte, because the harness may
+/// continue then, before the connection reports the end.
+pub(super) fn events(recording: &Recording) -> Vec<SourceEvent> {
     let mut events = Vec::new();
     for (n, entry) in recording.entries().iter().enumerate() {
-        events.push((entry.arrived.seq, Event::Asked(n)));
-        if let Some(ended) = &entry.ended {
-            let last = ended.reads.last().map_or(ended.seq, |read| read.seq);
-            events.push((last.max(entry.arrived.seq), Event::Ended(n)));
+        events.push((entry.request_head.seq, SourceEvent::Request(n)));
+        if let Some(exchange_end) = &entry.exchange_end {
+            let last = exchange_end.reads.last().map_or(exchange_end.seq, |read| read.seq);
+            events.push((last.max(entry.request_head.seq), SourceEvent::ResponseEnd(n)));
         }
     }
-    events.sort_by_key(|(seq, event)| (*seq, matches!(event, Event::Ended(_))));
+    events.sort_by_key(|(seq, event)| (*seq, matches!(event, SourceEvent::ResponseEnd(_))));
     events.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Everything that happened, in the log's own order.
-pub(super) fn timeline(recording: &Recording) -> Vec<Moment> {
+/// Returns the timeline in the order of the log.
+pub(super) fn timeline(recording: &Recording) -> Vec<TimelineEntry> {
     let mut moments = Vec::new();
     for (n, entry) in recording.entries().iter().enumerate() {
-        moments.push((entry.arrived.seq, Moment { us: entry.arrived.us, what: Happened::Asked(n) }));
-        let Some(ended) = &entry.ended else { continue };
-        for read in &ended.reads {
-            let what = Happened::Read { exchange: n, offset: read.offset };
-            moments.push((read.seq, Moment { us: read.us, what }));
+        moments.push((
+            entry.request_head.seq,
+            TimelineEntry { us: entry.request_head.us, event: TimelineEvent::RequestArrived(n) },
+        ));
+        let Some(exchange_end) = &entry.exchange_end else { continue };
+        for read in &exchange_end.reads {
+            let event = TimelineEvent::ResponseRead { exchange: n, offset: read.offset };
+            moments.push((read.seq, TimelineEntry { us: read.us, event }));
         }
-        moments.push((ended.seq, Moment { us: ended.us, what: Happened::Ended(n) }));
+        moments.push((
+            exchange_end.seq,
+            TimelineEntry { us: exchange_end.us, event: TimelineEvent::ResponseEnded(n) },
+        ));
     }
     moments.sort_by_key(|(seq, _)| *seq);
     moments.into_iter().map(|(_, moment)| moment).collect()
 }
 
-pub(super) fn asked(recording: &Recording, n: usize) -> Result<Asked, OpenError> {
+pub(super) fn request(recording: &Recording, n: usize) -> Result<SourceRequest, OpenError> {
     let entry = &recording.entries()[n];
-    let arrived = &entry.arrived;
-    let body = match &entry.asked {
-        Some(asked) => content(recording, &asked.body, &folder::request_dump(&asked.id), &arrived.headers)?,
+    let request_head = &entry.request_head;
+    let body = match &entry.request_body {
+        Some(request_body) => content(
+            recording,
+            &request_body.body,
+            &folder::request_dump(&request_body.id),
+            &request_head.headers,
+        )?,
         None => Content::stored(None, &[], true, None),
     };
-    let hints = Hints::of(&arrived.url, &arrived.headers, &[]);
-    Ok(Asked {
-        id: RequestId::new(arrived.id.clone()),
-        timestamp: time(recording, arrived.us),
-        method: arrived.method.clone(),
-        url: arrived.url.clone(),
-        headers: arrived.headers.clone(),
-        named: Named {
+    let hints = Hints::of(&request_head.url, &request_head.headers, &[]);
+    Ok(SourceRequest {
+        id: RequestId::new(request_head.id.clone()),
+        timestamp: time(recording, request_head.us),
+        method: request_head.method.clone(),
+        url: request_head.url.clone(),
+        headers: request_head.headers.clone(),
+        sender: SenderIds {
             session: hints.session,
             agent: hints.agent,
             message: hints.message,
@@ -67,29 +78,33 @@ pub(super) fn asked(recording: &Recording, n: usize) -> Result<Asked, OpenError>
     })
 }
 
-pub(super) fn answered(recording: &Recording, n: usize) -> Result<Option<Answered>, OpenError> {
+pub(super) fn response(recording: &Recording, n: usize) -> Result<Option<SourceResponse>, OpenError> {
     let entry = &recording.entries()[n];
-    let (answered, ended) = (entry.answered.as_ref(), entry.ended.as_ref());
-    if answered.is_none() && ended.is_none() {
+    let (response_head, exchange_end) = (entry.response_head.as_ref(), entry.exchange_end.as_ref());
+    if response_head.is_none() && exchange_end.is_none() {
         return Ok(None);
     }
-    let headers = answered.map_or_else(Vec::new, |answered| answered.headers.clone());
-    let since = |us: u64| us.saturating_sub(entry.arrived.us);
-    let body = match ended {
-        Some(ended) => content(recording, &ended.body, &folder::response_dump(&ended.id), &headers)?,
+    let headers = response_head.map_or_else(Vec::new, |response_head| response_head.headers.clone());
+    let since = |us: u64| us.saturating_sub(entry.request_head.us);
+    let body = match exchange_end {
+        Some(exchange_end) => {
+            content(recording, &exchange_end.body, &folder::response_dump(&exchange_end.id), &headers)?
+        }
         None => Content::stored(None, &[], true, None),
     };
-    Ok(Some(Answered {
-        timestamp: answered
-            .map(|answered| answered.us)
-            .or(ended.map(|ended| ended.us))
+    Ok(Some(SourceResponse {
+        timestamp: response_head
+            .map(|response_head| response_head.us)
+            .or(exchange_end.map(|exchange_end| exchange_end.us))
             .and_then(|us| time(recording, us)),
-        status: answered.map(|answered| answered.status),
+        status: response_head.map(|response_head| response_head.status),
         headers,
-        ending: ended.map(|ended| ended.ending),
-        error: ended.and_then(|ended| ended.error.clone()),
-        first_byte_us: ended.and_then(|ended| ended.reads.first()).map(|read| since(read.us)),
-        end_us: ended.map(|ended| since(ended.us)),
+        ending: exchange_end.map(|exchange_end| exchange_end.ending),
+        error: exchange_end.and_then(|exchange_end| exchange_end.error.clone()),
+        first_byte_us: exchange_end
+            .and_then(|exchange_end| exchange_end.reads.first())
+            .map(|read| since(read.us)),
+        end_us: exchange_end.map(|exchange_end| since(exchange_end.us)),
         body,
     }))
 }

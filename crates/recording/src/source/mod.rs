@@ -1,7 +1,7 @@
-//! Exchanges to be ordered, whoever recorded them: a recording of ours, or a bare folder of dumps.
+//! Exchanges from any source: a recording, or a plain folder of dumps.
 //!
-//! Start at [`Source`]. Bodies are loaded one at a time; what cannot be read is a [`Problem`], and
-//! never keeps the rest from being read.
+//! Start at [`Source`]. Bodies are loaded one at a time. Whatever cannot be read becomes a [`Problem`] and does
+//! not affect the rest.
 
 mod dumps;
 mod log;
@@ -15,180 +15,185 @@ use wire::dialect::{DecodeError, Dialect};
 use wire::json::Document;
 use wire::{Ending, Header};
 
-use crate::lanes::{Heard, Identity, LaneTracker, Lanes};
+use crate::lanes::{Identity, LaneResponse, LaneTracker, Lanes};
 use crate::open::{OpenError, Recording};
 use crate::{folder, hints};
-pub use timeline::{Happened, Moment};
+pub use timeline::{TimelineEntry, TimelineEvent};
 
-/// Bodies are unpacked to at most this size.
+/// Maximum size of a decompressed body.
 const UNPACKED: usize = 64 << 20;
 
-/// A folder of exchanges.
+/// Folder of exchanges.
 #[derive(Debug)]
 pub struct Source {
     dir: PathBuf,
-    from: From,
+    exchanges: Exchanges,
     problems: Vec<Problem>,
 }
 
 #[derive(Debug)]
-enum From {
+enum Exchanges {
     Log(Box<Recording>),
     Dumps(dumps::Dumps),
 }
 
-/// Something in a folder that could not be used as it is.
+/// Unusable part of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
-    /// The file or the request.
+    /// File or request.
     pub what: String,
-    /// What is wrong with it.
+    /// Reason.
     pub why: String,
 }
 
-/// The request of an exchange.
+/// Request of an exchange.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// Its name.
+pub struct SourceRequest {
+    /// Exchange id.
     pub id: RequestId,
-    /// When it arrived.
+    /// Time of arrival.
     pub timestamp: Option<String>,
-    /// As in `POST`.
+    /// HTTP method, such as `POST`.
     pub method: String,
-    /// Where it went.
+    /// Address of the request.
     pub url: String,
-    /// The headers.
+    /// Headers.
     pub headers: Vec<Header>,
-    /// The harness's session, agent and message, where the dump says so.
-    pub named: Named,
-    /// The body.
+    /// Ids of the sender, if the source has them.
+    pub sender: SenderIds,
+    /// Body.
     pub body: Content,
 }
 
-/// The response of an exchange, as far as it came.
+/// Response of an exchange, possibly incomplete.
 #[derive(Clone, Debug)]
-pub struct Answered {
-    /// When it began.
+pub struct SourceResponse {
+    /// Time when the response began.
     pub timestamp: Option<String>,
-    /// The status, where one came.
+    /// Status, if one arrived.
     pub status: Option<u16>,
-    /// The headers.
+    /// Headers.
     pub headers: Vec<Header>,
-    /// How it ended; `None` where nobody knows.
+    /// Ending; `None` if unknown.
     pub ending: Option<Ending>,
-    /// What went wrong.
+    /// Error message.
     pub error: Option<String>,
     /// Microseconds from the request to the first byte.
     pub first_byte_us: Option<u64>,
     /// Microseconds from the request to the end.
     pub end_us: Option<u64>,
-    /// The body.
+    /// Body.
     pub body: Content,
 }
 
-/// What a dump says of its sender.
+/// Ids of a request's sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
-    /// The session.
+pub struct SenderIds {
+    /// Session id.
     pub session: Option<String>,
-    /// The agent.
+    /// Agent id.
     pub agent: Option<String>,
-    /// The message.
+    /// Message id.
     pub message: Option<String>,
-    /// The folder the harness worked in.
+    /// Working folder of the harness.
     pub workspace: Option<String>,
 }
 
-/// A body, and how far it can be trusted to be what crossed the wire.
+/// Body, and its origin.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
-    /// The bytes, unpacked; `None` where they are not there.
+    /// Decompressed bytes; `None` if they are missing.
     pub bytes: Option<Vec<u8>>,
-    /// SHA-256 of the stored bytes, where known.
+    /// SHA-256 of the stored bytes, if known.
     pub sha256: Option<String>,
-    /// Where the bytes come from.
+    /// Origin of the bytes.
     pub origin: Origin,
 }
 
-/// Where a body's bytes come from.
+/// Origin of a body's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The wire.
+    /// Bytes from the wire.
     #[default]
     Raw,
-    /// The wire, unpacked from a compressed form.
+    /// Bytes from the wire, decompressed.
     Unpacked,
-    /// JSON that another tool parsed and wrote again.
+    /// JSON that another tool parsed and serialized again.
     Rewritten,
-    /// A part of the body.
+    /// Part of the body.
     Excerpt,
-    /// An object taken before it was sent.
+    /// Object from before it was sent.
     Object,
-    /// Nowhere: it was not kept.
+    /// Not kept.
     Lost,
 }
 
-/// What happened, in the order it happened; by the number of the exchange.
+/// Event of an exchange, by the exchange's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
-    Asked(usize),
-    Ended(usize),
+enum SourceEvent {
+    Request(usize),
+    ResponseEnd(usize),
 }
 
-/// An exchange in short, once all have been ordered.
+/// Summary of an exchange.
 #[derive(Clone, Debug)]
-pub struct Summary {
-    /// Its name.
+pub struct ExchangeSummary {
+    /// Exchange id.
     pub id: RequestId,
-    /// As in `POST`.
+    /// HTTP method, such as `POST`.
     pub method: String,
-    /// Where it went.
+    /// Address of the request.
     pub url: String,
-    /// The dialect it speaks, where it asks a model.
+    /// Dialect, if the request asks a model.
     pub dialect: Option<Dialect>,
-    /// The model that was asked.
+    /// Requested model.
     pub model: Option<String>,
-    /// The status.
+    /// Status.
     pub status: Option<u16>,
-    /// How it ended.
+    /// Ending.
     pub ending: Option<Ending>,
-    /// Microseconds since the recording began, where known.
+    /// Microseconds since the recording began, if known.
     pub started_us: Option<u64>,
     /// Microseconds from the request to the end.
     pub took_us: Option<u64>,
-    /// What went wrong: the provider's words, or the connection's.
+    /// Error message of the provider or the connection.
     pub error: Option<String>,
 }
 
-/// A source in order: its lanes, and each exchange in short.
+/// Exchanges of a source in order, with their lanes.
 #[derive(Debug, Default)]
-pub struct Ordered {
-    /// The lanes.
+pub struct OrderedExchanges {
+    /// Lanes.
     pub lanes: Lanes,
-    /// The exchanges in the order of arrival.
-    pub exchanges: Vec<Summary>,
-    /// What could not be used as it is.
+    /// Exchanges in the order of arrival.
+    pub exchanges: Vec<ExchangeSummary>,
+    /// Unusable parts of the source.
     pub problems: Vec<Problem>,
 }
 
 impl Source {
     /// Opens a recording, or a folder of `*_request.json` and `*_response.json`.
     ///
-    /// A recording of ours is looked through: whatever in it is cut off, gone or leads elsewhere is an error. A folder
-    /// of dumps may have been written by anybody, so what is wrong with one of them is a [`Problem`]; but nothing
-    /// outside of it is ever read either.
+    /// A recording must be intact: anything truncated, missing or outside the folder is an error. In a folder
+    /// of dumps, which other tools may have written, an unusable dump is a [`Problem`]. Nothing outside the
+    /// folder is ever read.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let of_log = |recording: Recording| {
-            recording.look_through()?;
-            Ok(Self { dir: dir.to_owned(), from: From::Log(Box::new(recording)), problems: Vec::new() })
+            recording.check_entries()?;
+            Ok(Self {
+                dir: dir.to_owned(),
+                exchanges: Exchanges::Log(Box::new(recording)),
+                problems: Vec::new(),
+            })
         };
-        let of_dumps = |(dumps, problems)| Self { dir: dir.to_owned(), from: From::Dumps(dumps), problems };
+        let of_dumps =
+            |(dumps, problems)| Self { dir: dir.to_owned(), exchanges: Exchanges::Dumps(dumps), problems };
         match Recording::open(dir) {
             Ok(recording) if recording.kept_whole().is_some() => of_log(recording),
             Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => of_log(recording),
-            // One that lost its log still has its dumps; one in which nothing was asked has neither.
+            // A recording without a log still has its dumps. One without exchanges has neither.
             Ok(recording) => match dumps::Dumps::open(dir) {
                 Err(OpenError::NotARecording { .. }) => of_log(recording),
                 dumps => dumps.map(of_dumps),
@@ -198,149 +203,156 @@ impl Source {
         }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The recording, where it is one of ours.
+    /// Returns the recording, unless the source is a plain folder of dumps.
     pub fn recording(&self) -> Option<&Recording> {
-        match &self.from {
-            From::Log(recording) => Some(recording),
-            From::Dumps(_) => None,
+        match &self.exchanges {
+            Exchanges::Log(recording) => Some(recording),
+            Exchanges::Dumps(_) => None,
         }
     }
 
-    /// The dumps of a bare folder that could not be used, and why.
+    /// Returns the unusable dumps of a plain folder.
     pub fn unused(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// How many exchanges there are.
+    /// Returns the number of exchanges.
     pub fn len(&self) -> usize {
-        match &self.from {
-            From::Log(recording) => recording.len(),
-            From::Dumps(dumps) => dumps.len(),
+        match &self.exchanges {
+            Exchanges::Log(recording) => recording.len(),
+            Exchanges::Dumps(dumps) => dumps.len(),
         }
     }
 
-    /// Whether there is no exchange.
+    /// Returns whether there are no exchanges.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of the `n`th exchange, from 0.
+    /// Returns the id of the `n`th exchange, from 0.
     pub fn id(&self, n: usize) -> RequestId {
-        RequestId::new(match &self.from {
-            From::Log(recording) => recording.entries()[n].arrived.id.clone(),
-            From::Dumps(dumps) => dumps.id(n).to_owned(),
+        RequestId::new(match &self.exchanges {
+            Exchanges::Log(recording) => recording.entries()[n].request_head.id.clone(),
+            Exchanges::Dumps(dumps) => dumps.id(n).to_owned(),
         })
     }
 
-    /// The request of the `n`th exchange, from 0.
-    pub fn asked(&self, n: usize) -> Result<Asked, OpenError> {
-        match &self.from {
-            From::Log(recording) => log::asked(recording, n),
-            From::Dumps(dumps) => dumps.asked(n),
+    /// Loads the request of the `n`th exchange, from 0.
+    pub fn request(&self, n: usize) -> Result<SourceRequest, OpenError> {
+        match &self.exchanges {
+            Exchanges::Log(recording) => log::request(recording, n),
+            Exchanges::Dumps(dumps) => dumps.request(n),
         }
     }
 
-    /// The response of the `n`th exchange, from 0; `None` where there is none.
-    pub fn answered(&self, n: usize) -> Result<Option<Answered>, OpenError> {
-        match &self.from {
-            From::Log(recording) => log::answered(recording, n),
-            From::Dumps(dumps) => dumps.answered(n),
+    /// Loads the response of the `n`th exchange, from 0; `None` if there is none.
+    pub fn response(&self, n: usize) -> Result<Option<SourceResponse>, OpenError> {
+        match &self.exchanges {
+            Exchanges::Log(recording) => log::response(recording, n),
+            Exchanges::Dumps(dumps) => dumps.response(n),
         }
     }
 
-    /// Finds the lanes. Every body is read once and let go.
-    pub fn order(&self) -> Ordered {
-        self.order_watched(&mut Unwatched)
+    /// Finds the lanes. Each body is read once and dropped.
+    pub fn order(&self) -> OrderedExchanges {
+        self.order_observed(&mut NoObserver)
     }
 
-    /// Finds the lanes, and shows each request and response to `watch` in the order of what happened.
-    pub fn order_watched(&self, watch: &mut dyn Watch) -> Ordered {
-        let events = match &self.from {
-            From::Log(recording) => log::events(recording),
-            From::Dumps(dumps) => dumps.events(),
+    /// Finds the lanes and shows each request and response to `observer`, in the order of the events.
+    pub fn order_observed(&self, observer: &mut dyn SourceObserver) -> OrderedExchanges {
+        let events = match &self.exchanges {
+            Exchanges::Log(recording) => log::events(recording),
+            Exchanges::Dumps(dumps) => dumps.events(),
         };
         let mut ordering = Ordering {
             source: self,
-            watch,
+            observer,
             tracker: LaneTracker::new(),
             exchanges: Vec::new(),
-            places: vec![None; self.len()],
+            summaries: vec![None; self.len()],
             problems: self.problems.clone(),
         };
         for event in events {
             match event {
-                Event::Asked(n) => ordering.asked(n),
-                Event::Ended(n) => ordering.ended(n),
+                SourceEvent::Request(n) => ordering.add_request(n),
+                SourceEvent::ResponseEnd(n) => ordering.add_response(n),
             }
         }
         let Ordering { tracker, exchanges, problems, .. } = ordering;
-        Ordered { lanes: tracker.finish(), exchanges, problems }
+        OrderedExchanges { lanes: tracker.finish(), exchanges, problems }
     }
 }
 
-/// Sees what a source holds while it is put in order.
-pub trait Watch {
-    /// A request that asks a model, and the document that it was decoded from.
-    fn decoded(&mut self, _asked: &Asked, _document: &Document<'_>, _prompt: &wire::dialect::Prompt) {}
-    /// The request of the `n`th exchange, decoded where it asks a model.
-    fn asked(&mut self, n: usize, asked: &Asked, prompt: Option<&wire::dialect::Prompt>);
-    /// The response of the `n`th exchange.
-    fn answered(&mut self, n: usize, answered: &Answered, heard: &Heard);
+/// Observes the requests and responses of a source while it is put in order.
+pub trait SourceObserver {
+    /// Receives a request to a model, and the document that it was decoded from.
+    fn decoded_request(
+        &mut self,
+        _asked: &SourceRequest,
+        _document: &Document<'_>,
+        _prompt: &wire::dialect::Prompt,
+    ) {
+    }
+    /// Receives the request of the `n`th exchange. `prompt` is its decoded form if it asks a model.
+    fn request(&mut self, n: usize, request: &SourceRequest, prompt: Option<&wire::dialect::Prompt>);
+    /// Receives the response of the `n`th exchange.
+    fn response(&mut self, n: usize, response: &SourceResponse, decoded: &LaneResponse);
 }
 
-struct Unwatched;
+struct NoObserver;
 
-impl Watch for Unwatched {
-    fn asked(&mut self, _: usize, _: &Asked, _: Option<&wire::dialect::Prompt>) {}
-    fn answered(&mut self, _: usize, _: &Answered, _: &Heard) {}
+impl SourceObserver for NoObserver {
+    fn request(&mut self, _: usize, _: &SourceRequest, _: Option<&wire::dialect::Prompt>) {}
+    fn response(&mut self, _: usize, _: &SourceResponse, _: &LaneResponse) {}
 }
 
 struct Ordering<'s> {
     source: &'s Source,
-    watch: &'s mut dyn Watch,
+    observer: &'s mut dyn SourceObserver,
     tracker: LaneTracker,
-    exchanges: Vec<Summary>,
-    places: Vec<Option<usize>>,
+    exchanges: Vec<ExchangeSummary>,
+    summaries: Vec<Option<usize>>,
     problems: Vec<Problem>,
 }
 
 impl Ordering<'_> {
-    fn asked(&mut self, n: usize) {
-        let asked = match self.source.asked(n) {
-            Ok(asked) => asked,
+    fn add_request(&mut self, n: usize) {
+        let request = match self.source.request(n) {
+            Ok(request) => request,
             Err(error) => return self.problem(format!("exchange {}", n + 1), &error),
         };
-        let body = asked.body.bytes.as_deref().unwrap_or_default();
-        let question = question(&asked, body, self.watch);
-        self.watch.asked(n, &asked, question.as_ref().ok());
+        let body = request.body.bytes.as_deref().unwrap_or_default();
+        let question = question(&request, body, self.observer);
+        self.observer.request(n, &request, question.as_ref().ok());
         let dialect = question.as_ref().ok().map(|prompt| prompt.dialect);
         let model = question.as_ref().ok().and_then(|prompt| prompt.model.clone());
         match &question {
             Ok(prompt) => {
-                let identity = asked.identity(body, prompt);
-                self.tracker.asked(&asked.id, prompt, &identity);
+                let identity = request.identity(body, prompt);
+                self.tracker.add_request(&request.id, prompt, &identity);
             }
             Err(reason) => {
-                self.tracker.other(&asked.id, &format!("{} {}", asked.method, path(&asked.url)));
+                self.tracker
+                    .add_side_call(&request.id, &format!("{} {}", request.method, url_path(&request.url)));
                 if let Some(why) = reason {
-                    self.problems.push(Problem { what: asked.id.to_string(), why: why.clone() });
+                    self.problems.push(Problem { what: request.id.to_string(), why: why.clone() });
                 }
             }
         }
-        if asked.body.origin >= Origin::Excerpt {
-            let why = format!("its request is not raw: {}", asked.body.origin.words());
-            self.problems.push(Problem { what: asked.id.to_string(), why });
+        if request.body.origin >= Origin::Excerpt {
+            let why = format!("its request is not raw: {}", request.body.origin.words());
+            self.problems.push(Problem { what: request.id.to_string(), why });
         }
-        self.places[n] = Some(self.exchanges.len());
-        self.exchanges.push(Summary {
-            id: asked.id,
-            method: asked.method,
-            url: asked.url,
+        self.summaries[n] = Some(self.exchanges.len());
+        self.exchanges.push(ExchangeSummary {
+            id: request.id,
+            method: request.method,
+            url: request.url,
             dialect,
             model,
             status: None,
@@ -351,35 +363,35 @@ impl Ordering<'_> {
         });
     }
 
-    fn ended(&mut self, n: usize) {
-        let Some(place) = self.places[n] else { return };
-        let (id, dialect) = (self.exchanges[place].id.clone(), self.exchanges[place].dialect);
-        let answered = match self.source.answered(n) {
-            Ok(answered) => answered,
+    fn add_response(&mut self, n: usize) {
+        let Some(at) = self.summaries[n] else { return };
+        let (id, dialect) = (self.exchanges[at].id.clone(), self.exchanges[at].dialect);
+        let response = match self.source.response(n) {
+            Ok(response) => response,
             Err(error) => {
-                self.tracker.answered(&id, &Heard::default());
+                self.tracker.add_response(&id, &LaneResponse::default());
                 return self.problem(format!("the response of {id}"), &error);
             }
         };
-        let heard = answered.as_ref().map(|answered| answered.heard(dialect)).unwrap_or_default();
-        self.tracker.answered(&id, &heard);
-        if let Some(answered) = &answered {
-            self.watch.answered(n, answered, &heard);
+        let decoded = response.as_ref().map(|response| response.decode(dialect)).unwrap_or_default();
+        self.tracker.add_response(&id, &decoded);
+        if let Some(response) = &response {
+            self.observer.response(n, response, &decoded);
         }
-        let Some(answered) = answered else {
+        let Some(response) = response else {
             let why = "there is no response".to_owned();
             return self.problems.push(Problem { what: id.to_string(), why });
         };
-        if answered.body.origin >= Origin::Excerpt {
-            let why = format!("its response is not raw: {}", answered.body.origin.words());
+        if response.body.origin >= Origin::Excerpt {
+            let why = format!("its response is not raw: {}", response.body.origin.words());
             self.problems.push(Problem { what: id.to_string(), why });
         }
-        let words = heard.error.map(|error| format!("{}: {}", error.kind, error.message));
-        let summary = &mut self.exchanges[place];
-        summary.status = answered.status;
-        summary.ending = answered.ending;
-        summary.took_us = answered.end_us;
-        summary.error = answered.error.or(words);
+        let words = decoded.error.map(|error| format!("{}: {}", error.kind, error.message));
+        let summary = &mut self.exchanges[at];
+        summary.status = response.status;
+        summary.ending = response.ending;
+        summary.took_us = response.end_us;
+        summary.error = response.error.or(words);
     }
 
     fn problem(&mut self, what: String, error: &dyn std::error::Error) {
@@ -393,58 +405,58 @@ impl Ordering<'_> {
     }
 }
 
-/// The question to a model that a request is; else why it is none, where that is worth saying.
+/// Decodes a request to a model. Else returns the reason, if it is worth reporting.
 fn question(
-    asked: &Asked,
+    request: &SourceRequest,
     body: &[u8],
-    watch: &mut dyn Watch,
+    observer: &mut dyn SourceObserver,
 ) -> Result<wire::dialect::Prompt, Option<String>> {
-    if asked.method != "POST" || path(&asked.url).ends_with("/count_tokens") {
+    if request.method != "POST" || url_path(&request.url).ends_with("/count_tokens") {
         return Err(None);
     }
-    if asked.body.bytes.is_none() {
+    if request.body.bytes.is_none() {
         return Err(Some("its request body is not there".into()));
     }
-    let dialect = Dialect::detect(&asked.url, body).ok_or(None)?;
+    let dialect = Dialect::detect(&request.url, body).ok_or(None)?;
     let not_understood = |error: DecodeError| Some(format!("its request is not understood: {error}"));
     let document = Document::parse(body).map_err(|error| not_understood(error.into()))?;
     let prompt = dialect.decode_document(&document).map_err(not_understood)?;
-    watch.decoded(asked, &document, &prompt);
+    observer.decoded_request(request, &document, &prompt);
     Ok(prompt)
 }
 
-/// The path of an address, without its query.
-pub fn path(url: &str) -> &str {
+/// Returns the path of an address without its query.
+pub fn url_path(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
     rest.split('?').next().unwrap_or(rest)
 }
 
-impl Asked {
-    /// What the request says of its sender.
+impl SourceRequest {
+    /// Returns the identity of the sender.
     pub fn identity(&self, body: &[u8], prompt: &wire::dialect::Prompt) -> Identity {
         let headers = self.headers.iter().filter_map(|header| Some((header.name(), header.value()?)));
         let mut identity = Identity::of(headers, body, Some(prompt));
-        identity.session = identity.session.or_else(|| self.named.session.clone());
-        identity.agent = identity.agent.or_else(|| self.named.agent.clone());
+        identity.session = identity.session.or_else(|| self.sender.session.clone());
+        identity.agent = identity.agent.or_else(|| self.sender.agent.clone());
         identity
     }
 }
 
-impl Answered {
-    /// The response, understood.
-    pub fn heard(&self, dialect: Option<Dialect>) -> Heard {
+impl SourceResponse {
+    /// Decodes the response.
+    pub fn decode(&self, dialect: Option<Dialect>) -> LaneResponse {
         let (Some(dialect), Some(body)) = (dialect, self.body.bytes.as_deref()) else {
-            return Heard::default();
+            return LaneResponse::default();
         };
-        let mut heard = Heard::of(dialect, self.status.unwrap_or(200), body);
-        heard.whole &= self.ending.is_none_or(|ending| ending == Ending::Complete)
+        let mut decoded = LaneResponse::decode(dialect, self.status.unwrap_or(200), body);
+        decoded.whole &= self.ending.is_none_or(|ending| ending == Ending::Complete)
             && self.body.origin != Origin::Excerpt;
-        heard
+        decoded
     }
 }
 
 impl Content {
-    /// Bytes as they were stored, unpacked where the headers say so and it can be done.
+    /// Builds a body from stored bytes, decompressed if the headers say so and it succeeds.
     fn stored(bytes: Option<Vec<u8>>, headers: &[Header], is_plain: bool, sha256: Option<String>) -> Self {
         let Some(bytes) = bytes else {
             return Self { bytes: None, sha256, origin: Origin::Lost };
@@ -460,14 +472,14 @@ impl Content {
 }
 
 impl PartialOrd for Origin {
-    /// The later, the less it is what crossed the wire.
+    /// Orders origins by distance from the bytes on the wire.
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         (*self as u8).partial_cmp(&(*other as u8))
     }
 }
 
 impl Origin {
-    /// Whether the bytes are those that crossed the wire.
+    /// Returns whether the bytes are those of the wire.
     pub fn is_raw(self) -> bool {
         matches!(self, Self::Raw | Self::Unpacked)
     }

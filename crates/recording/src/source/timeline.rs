@@ -1,45 +1,45 @@
-//! Everything that happened on the wire, in the one order it happened in.
+//! Timeline of all events on the wire.
 
-use super::{Event, From, Source, log};
+use super::{Exchanges, Source, SourceEvent, log};
 
-/// One thing that happened.
+/// Entry of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// Microseconds since the recording began; 0 where nobody knows.
+pub struct TimelineEntry {
+    /// Microseconds since the recording began; 0 if unknown.
     pub us: u64,
-    /// What happened.
-    pub what: Happened,
+    /// Event.
+    pub event: TimelineEvent,
 }
 
-/// What can happen; exchanges by their number from 0.
+/// Event on the wire. Exchanges are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happened {
+pub enum TimelineEvent {
     /// A request arrived.
-    Asked(usize),
-    /// Bytes of its response were read, from this offset on.
-    Read {
-        /// The exchange.
+    RequestArrived(usize),
+    /// Bytes of a response were read.
+    ResponseRead {
+        /// Exchange.
         exchange: usize,
-        /// Where they begin in the stored body.
+        /// Offset of the bytes in the stored body.
         offset: u64,
     },
-    /// The response came to its end.
-    Ended(usize),
+    /// A response ended.
+    ResponseEnded(usize),
 }
 
 impl Source {
-    /// Everything that happened. Bare dumps know of no reads: their responses only end.
-    pub fn timeline(&self) -> Vec<Moment> {
-        match &self.from {
-            From::Log(recording) => log::timeline(recording),
-            From::Dumps(dumps) => {
+    /// Returns all events in order. Plain dumps have no reads.
+    pub fn timeline(&self) -> Vec<TimelineEntry> {
+        match &self.exchanges {
+            Exchanges::Log(recording) => log::timeline(recording),
+            Exchanges::Dumps(dumps) => {
                 let timed = dumps.timed();
                 let first = timed.first().map_or(0, |(time, _)| *time);
-                let moment = |(time, event): (i128, Event)| Moment {
+                let moment = |(time, event): (i128, SourceEvent)| TimelineEntry {
                     us: u64::try_from(time - first).unwrap_or_default(),
-                    what: match event {
-                        Event::Asked(n) => Happened::Asked(n),
-                        Event::Ended(n) => Happened::Ended(n),
+                    event: match event {
+                        SourceEvent::Request(n) => TimelineEvent::RequestArrived(n),
+                        SourceEvent::ResponseEnd(n) => TimelineEvent::ResponseEnded(n),
                     },
                 };
                 timed.into_iter().map(moment).collect()

@@ -1,6 +1,6 @@
 //! The same for programs.
 
-use ::cache::{Explanation, Section, Shown, Totals};
+use ::cache::{ByteDiff, CacheTotals, Explanation, Section};
 use serde_json::{Value, json};
 use session::Usage;
 
@@ -38,7 +38,7 @@ fn dollars(usd: Option<f64>) -> Option<f64> {
     usd.map(|usd| (usd * 1e9).round() / 1e9)
 }
 
-fn request(request: &Explanation, shown: Option<&Shown>) -> Value {
+fn request(request: &Explanation, shown: Option<&ByteDiff>) -> Value {
     let miss = request.miss.as_ref();
     let pointer = shown.map(|shown| &shown.pointer).or(miss.map(|miss| &miss.pointer));
     let stake = miss.and_then(|miss| miss.at_stake.as_ref());
@@ -50,8 +50,8 @@ fn request(request: &Explanation, shown: Option<&Shown>) -> Value {
         "predicted": usage(&request.predicted),
         "reported": request.reported.as_ref().map(usage),
         "perfect": usage(&request.perfect),
-        "sure": request.sure.to_string(),
-        "reason": request.reason.map(::cache::Reason::word),
+        "sure": request.confidence.to_string(),
+        "reason": request.reason.map(::cache::Reason::name),
         "pointer": pointer,
         "block": miss.map(|miss| miss.block),
         "section": miss.map(|miss| section(miss.section)),
@@ -81,7 +81,7 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-fn sums(totals: &Totals) -> Value {
+fn sums(totals: &CacheTotals) -> Value {
     json!({
         "requests": totals.requests,
         "predicted": usage(&totals.predicted),

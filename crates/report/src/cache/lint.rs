@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use ::cache::Finding;
+use ::cache::LintFinding;
 use serde_json::{Value, json};
 
 use crate::style::Tone;
 use crate::text::{plain, wrap};
 
 /// One finding a line, where it is below it.
-pub fn lint_text(findings: &[Finding], width: usize) -> String {
+pub fn lint_text(findings: &[LintFinding], width: usize) -> String {
     let mut out = String::new();
     for finding in findings {
-        let Finding { rule, lane, pointer, what } = finding;
+        let LintFinding { rule, lane, pointer, what } = finding;
         let place = if pointer.is_empty() { String::new() } else { format!(" at {}", plain(pointer)) };
         let name = Tone::Warning.paint(&format!("{rule:<12}"));
         let lines = [format!("{name} {}{place}", plain(lane)), format!("             {}", plain(what))];
@@ -30,8 +30,8 @@ pub fn lint_text(findings: &[Finding], width: usize) -> String {
 }
 
 /// The same for programs: what `cache` says, and the findings.
-pub fn lint_json(mut cache: Value, findings: &[Finding]) -> Value {
-    let finding = |it: &Finding| json!({"rule": it.rule.name(), "lane": it.lane, "pointer": it.pointer, "what": it.what});
+pub fn lint_json(mut cache: Value, findings: &[LintFinding]) -> Value {
+    let finding = |it: &LintFinding| json!({"rule": it.rule.name(), "lane": it.lane, "pointer": it.pointer, "what": it.what});
     cache["ok"] = findings.is_empty().into();
     cache["findings"] = findings.iter().map(finding).collect();
     cache
@@ -39,7 +39,7 @@ pub fn lint_json(mut cache: Value, findings: &[Finding]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use ::cache::Rule;
+    use ::cache::LintRule;
     use expect_test::expect;
 
     use super::*;
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn a_finding_goes_on_where_the_screen_is_narrow() {
-        let finding = Finding {
-            rule: Rule::DeadMarker,
+        let finding = LintFinding {
+            rule: LintRule::DeadMarker,
             lane: "general-purpose-1".to_owned(),
             pointer: "/messages/3/content/0".to_owned(),
             what: "it is written turn after turn, and never read".to_owned(),

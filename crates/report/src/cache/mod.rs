@@ -6,7 +6,7 @@ mod text;
 
 use std::collections::HashMap;
 
-use ::cache::{Explained, Shown, Sure};
+use ::cache::{ByteDiff, CacheReport, Confidence};
 use session::{RequestId, Usage};
 
 pub use json::cache_json;
@@ -18,9 +18,9 @@ pub use text::cache_text;
 #[derive(Debug)]
 pub struct CacheOf<'a> {
     /// Request by request.
-    pub explained: &'a Explained,
+    pub explained: &'a CacheReport,
     /// The first bytes that differ, by request.
-    pub shown: &'a HashMap<RequestId, Shown>,
+    pub shown: &'a HashMap<RequestId, ByteDiff>,
     /// The month whose prices were used.
     pub prices_of: &'a str,
     /// What is not among the requests.
@@ -56,18 +56,18 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(explained: &Explained) -> Self {
+    fn of(explained: &CacheReport) -> Self {
         let mut counted = Self::default();
         for request in explained.requests.iter().filter(|request| request.is_answered()) {
-            match request.sure {
-                Sure::Exact => counted.exact += 1,
-                Sure::Calibrated => counted.calibrated += 1,
-                Sure::Within(percent) => {
+            match request.confidence {
+                Confidence::Exact => counted.exact += 1,
+                Confidence::Calibrated => counted.calibrated += 1,
+                Confidence::Within(percent) => {
                     counted.within += 1;
                     counted.percent = counted.percent.max(percent);
                 }
-                Sure::Contradicted => counted.contradicted += 1,
-                Sure::Unchecked => counted.unchecked += 1,
+                Confidence::Contradicted => counted.contradicted += 1,
+                Confidence::Unchecked => counted.unchecked += 1,
             }
         }
         counted
@@ -75,7 +75,7 @@ impl Counted {
 
     /// As in `exact in 3 requests, within 1.2 % in 2`.
     fn in_words(&self) -> String {
-        let within = Sure::Within(self.percent).to_string();
+        let within = Confidence::Within(self.percent).to_string();
         let parts = [
             (self.exact, "exact"),
             (self.calibrated, "calibrated"),

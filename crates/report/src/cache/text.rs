@@ -1,6 +1,6 @@
 //! The same for people: at eighty columns, and what counts most at fewer.
 
-use ::cache::{Explanation, Shown, Totals, grouped};
+use ::cache::{ByteDiff, CacheTotals, Explanation, group_digits};
 
 use super::{CacheOf, Counted, LeftOut};
 use crate::style::Tone;
@@ -116,19 +116,19 @@ fn row(request: &Explanation, lane: usize) -> Vec<String> {
         short(written),
         short(said.input),
         usage,
-        Tone::Warning.paint(request.reason.map_or("", ::cache::Reason::word)),
+        Tone::Warning.paint(request.reason.map_or("", ::cache::Reason::name)),
     ]
 }
 
 /// Where a prefix broke, and what that came to.
-fn about(request: &Explanation, shown: Option<&Shown>) -> Vec<String> {
+fn about(request: &Explanation, shown: Option<&ByteDiff>) -> Vec<String> {
     let Some(miss) = &request.miss else { return Vec::new() };
     let mut told = Vec::new();
     let pointer = shown.map_or(&miss.pointer, |shown| &shown.pointer);
     let after = request.after.as_ref().map_or(String::new(), |after| format!(", against {after}"));
     match &miss.at_stake {
         None => {
-            told.push(format!("+{} tokens{}{after}", grouped(miss.tokens), cost(miss.usd)));
+            told.push(format!("+{} tokens{}{after}", group_digits(miss.tokens), cost(miss.usd)));
             told.push(format!("block {} at {}", miss.block, plain(pointer)));
         }
         Some(stake) => {
@@ -138,7 +138,7 @@ fn about(request: &Explanation, shown: Option<&Shown>) -> Vec<String> {
                 plain(pointer)
             ));
             let cost = cost(stake.usd);
-            told.push(format!("where that is not heeded: +{} tokens{cost}", grouped(stake.tokens)));
+            told.push(format!("where that is not heeded: +{} tokens{cost}", group_digits(stake.tokens)));
         }
     }
     if let Some(shown) = shown {
@@ -174,7 +174,7 @@ fn sums(of: &CacheOf<'_>, lane: usize) -> Table {
     Table { columns, rows, gap: 1, giving_up }
 }
 
-fn sum(name: &str, totals: &Totals, lane: usize) -> Vec<String> {
+fn sum(name: &str, totals: &CacheTotals, lane: usize) -> Vec<String> {
     let dollars = |usd: Option<f64>| usd.map_or("?".to_owned(), |usd| format!("{usd:.4}"));
     let said = totals.predicted;
     let reported = match totals.reported.input_total() {
@@ -198,7 +198,7 @@ fn sum(name: &str, totals: &Totals, lane: usize) -> Vec<String> {
 mod tests {
     use std::collections::HashMap;
 
-    use ::cache::{Explained, Miss, Reason, Section, Sure};
+    use ::cache::{CacheMiss, CacheReport, Confidence, Reason, Section};
     use expect_test::expect;
     use session::{RequestId, Usage};
 
@@ -219,7 +219,7 @@ mod tests {
                 predicted: usage,
                 reported: Some(usage),
                 perfect: usage,
-                sure: Sure::Exact,
+                confidence: Confidence::Exact,
                 reason,
                 miss: None,
                 is_disproved: false,
@@ -228,7 +228,7 @@ mod tests {
             }
         };
         let mut broke = request(2, "sub-1", Some(Reason::MessagesChanged));
-        broke.miss = Some(Miss {
+        broke.miss = Some(CacheMiss {
             block: 3,
             section: Section::Messages,
             pointer: "/messages/3/content/0/content/1/text".to_owned(),
@@ -240,12 +240,13 @@ mod tests {
         broke.after = Some(id(1));
         let text = "It is late. Keep the cutting wet. Keep the cutting wet.".to_owned();
         let shown =
-            Shown { pointer: "/messages/3/content/0/text".to_owned(), here: text.clone(), there: text };
+            ByteDiff { pointer: "/messages/3/content/0/text".to_owned(), here: text.clone(), there: text };
         let requests = vec![request(1, "main", Some(Reason::Cold)), broke, request(3, "sub-2", None)];
-        let lanes = requests.iter().map(|it| (it.lane.clone(), Totals::of(std::iter::once(it)))).collect();
-        let total = Totals::of(requests.iter());
+        let lanes =
+            requests.iter().map(|it| (it.lane.clone(), CacheTotals::of(std::iter::once(it)))).collect();
+        let total = CacheTotals::of(requests.iter());
         let rules = vec![("Anthropic", "2026-08"), ("OpenAI", "2026-08"), ("Google", "2026-08")];
-        let explained = Explained { requests, lanes, total, rules, ..Explained::default() };
+        let explained = CacheReport { requests, lanes, total, rules, ..CacheReport::default() };
         let of = CacheOf {
             explained: &explained,
             shown: &HashMap::from([(id(2), shown)]),
@@ -275,7 +276,7 @@ mod tests {
             not in the sums: 1 request of which only the usage is left, as
             of forks without a transcript: 0 read, 0 written, 0 input
 
-            how sure: exact in 3 requests
+            how confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI (2026-08); Google (2026-08)
             list prices of 2026-11
         "#]]
@@ -305,7 +306,7 @@ mod tests {
             not in the sums: 1 request of which only the usage is left,
             as of forks without a transcript: 0 read, 0 written, 0 input
 
-            how sure: exact in 3 requests
+            how confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI (2026-08); Google
                    (2026-08)
             list prices of 2026-11
@@ -342,7 +343,7 @@ mod tests {
             the usage is left, as of forks without a
             transcript: 0 read, 0 written, 0 input
 
-            how sure: exact in 3 requests
+            how confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI
                    (2026-08); Google (2026-08)
             list prices of 2026-11

@@ -73,20 +73,20 @@ fn lost() -> Content {
     Content { bytes: None, sha256: None, origin: Origin::Lost }
 }
 
-fn asked(body: Content, headers: Vec<Header>) -> Asked {
-    Asked {
+fn asked(body: Content, headers: Vec<Header>) -> SourceRequest {
+    SourceRequest {
         id: RequestId::nth(1),
         timestamp: Some("2026-11-15T10:00:00.000123Z".into()),
         method: "POST".into(),
         url: "https://provider.test/v1/messages?beta=true&key=offshoot-redacted-0123".into(),
         headers,
-        named: recording::source::Named::default(),
+        sender: recording::source::SenderIds::default(),
         body,
     }
 }
 
-fn answered(body: Content, times: [Option<u64>; 2]) -> Answered {
-    Answered {
+fn answered(body: Content, times: [Option<u64>; 2]) -> SourceResponse {
+    SourceResponse {
         timestamp: None,
         status: Some(200),
         headers: vec![
@@ -101,7 +101,11 @@ fn answered(body: Content, times: [Option<u64>; 2]) -> Answered {
     }
 }
 
-fn entry<'e>(asked: &'e Asked, answered: Option<&'e Answered>, sending_us: Option<u64>) -> HarEntry<'e> {
+fn entry<'e>(
+    asked: &'e SourceRequest,
+    answered: Option<&'e SourceResponse>,
+    sending_us: Option<u64>,
+) -> HarEntry<'e> {
     HarEntry { asked, answered, place: None, sending_us, http: Some("HTTP/1.1") }
 }
 
@@ -225,14 +229,18 @@ fn whatever_is_missing_or_odd_the_file_is_valid() {
         asked(body(b""), vec![]),
         asked(body(&[0xff, 0x00]), vec![plain("cookie", "nothing")]),
         asked(lost(), vec![]),
-        Asked { timestamp: Some("1794736800.5".into()), url: String::new(), ..asked(body(b"x"), vec![]) },
-        Asked { timestamp: Some("yesterday".into()), ..asked(body(b"x"), vec![]) },
+        SourceRequest {
+            timestamp: Some("1794736800.5".into()),
+            url: String::new(),
+            ..asked(body(b"x"), vec![])
+        },
+        SourceRequest { timestamp: Some("yesterday".into()), ..asked(body(b"x"), vec![]) },
     ];
     let responses = [
         None,
         Some(answered(body(&[0xfe]), [Some(9), Some(3)])),
         Some(answered(lost(), [None, None])),
-        Some(Answered {
+        Some(SourceResponse {
             status: None,
             headers: vec![plain("Set-Cookie", "odd")],
             ..answered(lost(), [None, Some(7)])

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use recording::lanes::Heard;
-use recording::source::{Answered, Content};
+use recording::lanes::LaneResponse;
+use recording::source::{Content, SourceResponse};
 use serde_json::{Value, json};
 use session::{Block, Role, ToolCall, ToolResult};
 use wire::Header;
@@ -49,7 +49,7 @@ fn headers(headers: &[Header]) -> Vec<[String; 2]> {
     headers.iter().map(|header| [header.name().to_owned(), value(header)]).collect()
 }
 
-fn status_line(answered: &Answered) -> String {
+fn status_line(answered: &SourceResponse) -> String {
     let status = answered.status.map_or("no status".to_owned(), |status| status.to_string());
     match &answered.error {
         Some(error) => format!("{status}: {error}"),
@@ -68,7 +68,7 @@ pub(super) fn turn(
     prompt: Option<&Prompt>,
     started: impl Fn(&str) -> Vec<usize>,
 ) -> Value {
-    let heard = crossed.answered.map(|answered| answered.heard(crossed.dialect)).unwrap_or_default();
+    let heard = crossed.answered.map(|answered| answered.decode(crossed.dialect)).unwrap_or_default();
     let (results, injected) = prompt.map(brought).unwrap_or_default();
     let (thinking, text) = (thinking(&heard), heard.reply.as_ref().and_then(session::Reply::text));
     let call = |call: &ToolCall| {
@@ -90,7 +90,7 @@ pub(super) fn turn(
     })
 }
 
-fn thinking(heard: &Heard) -> Option<String> {
+fn thinking(heard: &LaneResponse) -> Option<String> {
     let blocks = heard.reply.as_ref()?.blocks.iter();
     let thought = blocks.filter_map(|block| match block {
         Block::Thinking { text, .. } => Some(text.as_str()),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ::cache::{Explanation, Totals};
+use ::cache::{CacheTotals, Explanation};
 use serde_json::{Value, json};
 use session::Usage;
 
@@ -24,7 +24,7 @@ pub(super) fn cached(
             "predicted": parts(&it.predicted),
             "reported": it.reported.as_ref().map(parts),
             "missed": miss.map_or(0, |miss| miss.tokens),
-            "reason": it.reason.map(::cache::Reason::word),
+            "reason": it.reason.map(::cache::Reason::name),
             "section": miss.map(|miss| section(miss.section)),
             "block": miss.map(|miss| miss.block),
             "pointer": shown.map(|shown| &shown.pointer).or(miss.map(|miss| &miss.pointer)),
@@ -32,10 +32,10 @@ pub(super) fn cached(
             "now": shown.map(|shown| &shown.here),
             "after": it.after,
             "usd": miss.and_then(|miss| miss.usd),
-            "sure": it.sure.to_string(),
+            "sure": it.confidence.to_string(),
         }))
     };
-    let lane = |(lane, totals): &(String, Totals)| {
+    let lane = |(lane, totals): &(String, CacheTotals)| {
         let mut sum = sums(totals);
         sum["lane"] = json!(lanes.get(lane.as_str())?);
         Some(sum)
@@ -51,7 +51,7 @@ pub(super) fn cached(
     })
 }
 
-fn sums(totals: &Totals) -> Value {
+fn sums(totals: &CacheTotals) -> Value {
     json!({
         "predicted": parts(&totals.predicted),
         "reported": parts(&totals.reported),

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use recording::lanes::{Job, Lane, LaneKind, Turn};
-use recording::source::Summary;
+use recording::lanes::{Lane, LaneJob, LaneKind, Turn};
+use recording::source::ExchangeSummary;
 use serde_json::{Value, json};
 use session::{Usage, model};
 
@@ -53,7 +53,7 @@ pub(super) fn tree(lanes: &[Lane]) -> Vec<InTree<'_>> {
 pub(super) fn index(page: &PageOf<'_>) -> Value {
     let tree = tree(&page.ordered.lanes.lanes);
     let all = Numbers::of(&tree, page);
-    let jobs: HashMap<&str, &Job> = page.jobs.iter().map(|job| (job.lane.as_str(), job)).collect();
+    let jobs: HashMap<&str, &LaneJob> = page.jobs.iter().map(|job| (job.lane.as_str(), job)).collect();
     let golden = page.golden.map(|golden| json!({"title": golden.title, "of": golden.of}));
     json!({
         "format": FORMAT,
@@ -88,7 +88,7 @@ fn mood(mood: Mood) -> &'static str {
 /// Everything by its number on the page.
 struct Numbers<'t, 'p> {
     tree: &'t [InTree<'p>],
-    exchanges: &'p [Summary],
+    exchanges: &'p [ExchangeSummary],
     measured: &'p Measured,
     places: HashMap<&'p str, Place<'p>>,
     ids: HashMap<&'p str, usize>,
@@ -120,7 +120,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
         }
     }
 
-    fn lane(&self, it: &InTree<'_>, job: Option<&&Job>) -> Value {
+    fn lane(&self, it: &InTree<'_>, job: Option<&&LaneJob>) -> Value {
         let lane = it.lane;
         let costs: Vec<f64> = lane.turns.iter().filter_map(|turn| self.usd(turn)).collect();
         let spawned = lane.spawned_by.as_ref().map(|call| {
@@ -218,7 +218,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
     }
 
     /// From the call to the agent it started, and from the agent's end to the turn that heard of it.
-    fn arrows(&self, job: &Job) -> Vec<Value> {
+    fn arrows(&self, job: &LaneJob) -> Vec<Value> {
         let (Some(&parent), Some(&child)) =
             (self.lanes.get(job.parent.as_str()), self.lanes.get(job.lane.as_str()))
         else {
@@ -252,19 +252,19 @@ impl<'t, 'p> Numbers<'t, 'p> {
         spawn().into_iter().chain(back()).collect()
     }
 
-    fn first(&self, turn: &Turn) -> Option<&Summary> {
+    fn first(&self, turn: &Turn) -> Option<&ExchangeSummary> {
         turn.attempts.first().and_then(|id| self.summary(id.as_str()))
     }
 
-    fn last(&self, turn: &Turn) -> Option<&Summary> {
+    fn last(&self, turn: &Turn) -> Option<&ExchangeSummary> {
         turn.attempts.last().and_then(|id| self.summary(id.as_str()))
     }
 
-    fn summary(&self, id: &str) -> Option<&Summary> {
+    fn summary(&self, id: &str) -> Option<&ExchangeSummary> {
         self.ids.get(id).map(|n| &self.exchanges[*n])
     }
 
-    fn end(&self, it: &Summary) -> Option<u64> {
+    fn end(&self, it: &ExchangeSummary) -> Option<u64> {
         Some(it.started_us?.saturating_add(it.took_us?))
     }
 

@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
 use parity::Verdict;
-use recording::lanes::Job;
-use recording::source::{Answered, Asked, Ordered};
+use recording::lanes::LaneJob;
+use recording::source::{OrderedExchanges, SourceRequest, SourceResponse};
 use serde_json::{Value, json};
 use session::CallId;
 use wire::dialect::Dialect;
@@ -43,9 +43,9 @@ pub struct PageOf<'p> {
     /// When time begins, as on a clock.
     pub began: Option<String>,
     /// The lanes, and each exchange in short.
-    pub ordered: &'p Ordered,
+    pub ordered: &'p OrderedExchanges,
     /// Every agent that was started.
-    pub jobs: &'p [Job],
+    pub jobs: &'p [LaneJob],
     /// What was measured.
     pub measured: &'p Measured,
     /// What the provider's cache made of it.
@@ -126,9 +126,9 @@ pub struct Crossed<'x> {
     /// The dialect, where it asks a model.
     pub dialect: Option<Dialect>,
     /// The request.
-    pub asked: &'x Asked,
+    pub asked: &'x SourceRequest,
     /// The response, as far as it came.
-    pub answered: Option<&'x Answered>,
+    pub answered: Option<&'x SourceResponse>,
 }
 
 /// Writes a page; the exchanges come one by one, so that only one is in memory.
@@ -169,7 +169,11 @@ impl<'p, W: Write> Page<'p, W> {
     }
 
     /// Adds an exchange; `golden` is its counterpart's number and request.
-    pub fn exchange(&mut self, crossed: Crossed<'_>, golden: Option<(usize, &Asked)>) -> io::Result<()> {
+    pub fn exchange(
+        &mut self,
+        crossed: Crossed<'_>,
+        golden: Option<(usize, &SourceRequest)>,
+    ) -> io::Result<()> {
         let Some((&id, &number)) = self.numbers.get_key_value(crossed.asked.id.as_str()) else {
             return Ok(());
         };

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use recording::lanes::{CallNote, Carried, Job, Lane, LaneKind, Lanes, Notice, Turn};
-use recording::source::{Ordered, Summary};
+use recording::lanes::{CallNote, CarriedResult, JobNotice, Lane, LaneJob, LaneKind, Lanes, Turn};
+use recording::source::{ExchangeSummary, OrderedExchanges};
 use session::RequestId;
 use store::{Attempt, Millis, ModelCall, ModelCallId, ModelCallStatus, RunKind, StoredToolCall};
 use wire::Ending;
@@ -16,9 +16,9 @@ use crate::runs::OneRun;
 #[derive(Debug)]
 pub struct Ran {
     /// The lanes and exchanges.
-    pub ordered: Ordered,
+    pub ordered: OrderedExchanges,
     /// Every agent that was started.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<LaneJob>,
     /// What was measured.
     pub measured: Measured,
     /// Where each exchange is kept: the run by its number, the model call, and its attempt, where that has ended.
@@ -82,7 +82,7 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
         },
         jobs: runs.iter().filter_map(|one| job(one, runs)).collect(),
         kept: exchanges.iter().map(|kept| kept.at).collect(),
-        ordered: Ordered {
+        ordered: OrderedExchanges {
             lanes: lanes(runs),
             exchanges: exchanges.into_iter().map(|kept| kept.summary).collect(),
             problems: Vec::new(),
@@ -93,7 +93,7 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
 
 /// An exchange, and where it is kept.
 struct Kept {
-    summary: Summary,
+    summary: ExchangeSummary,
     first_byte: Option<u64>,
     size: Size,
     at: (usize, usize, Option<usize>),
@@ -105,8 +105,8 @@ fn summary(
     is_last: bool,
     dialect: Option<Dialect>,
     since: impl Fn(Millis) -> u64,
-) -> Summary {
-    Summary {
+) -> ExchangeSummary {
+    ExchangeSummary {
         id: name(asked.id, (!is_last).then_some(attempt.n)),
         method: "POST".to_owned(),
         url: asked.provider.clone(),
@@ -126,8 +126,8 @@ fn is_open(call: &ModelCall) -> bool {
 }
 
 /// A request on its way.
-fn unanswered(asked: &ModelCall, dialect: Option<Dialect>, since: impl Fn(Millis) -> u64) -> Summary {
-    Summary {
+fn unanswered(asked: &ModelCall, dialect: Option<Dialect>, since: impl Fn(Millis) -> u64) -> ExchangeSummary {
+    ExchangeSummary {
         id: name(asked.id, None),
         method: "POST".to_owned(),
         url: asked.provider.clone(),
@@ -184,7 +184,7 @@ fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
         name: call.name.clone(),
         input: String::from_utf8_lossy(&call.input).into_owned(),
     };
-    let carried = |call: &StoredToolCall| Carried {
+    let carried = |call: &StoredToolCall| CarriedResult {
         call: call.call.clone(),
         text: String::new(),
         is_error: call.result.as_ref().is_some_and(|result| result.is_error),
@@ -231,7 +231,7 @@ fn made<'r>(one: &'r OneRun, call: &ModelCall) -> impl Iterator<Item = &'r Store
 }
 
 /// How a run was started and heard of.
-fn job(one: &OneRun, runs: &[OneRun]) -> Option<Job> {
+fn job(one: &OneRun, runs: &[OneRun]) -> Option<LaneJob> {
     let parent = runs.iter().find(|other| Some(&other.run.id) == one.run.parent.as_ref())?;
     let call = one.run.spawned_by.clone()?;
     let made_in = parent.tool_calls.iter().find(|made| made.call == call)?.key.message;
@@ -246,7 +246,7 @@ fn job(one: &OneRun, runs: &[OneRun]) -> Option<Job> {
     let idle = |turn: usize| {
         turn.checked_sub(1).is_some_and(|before| made(parent, &parent.model_calls[before].0).next().is_none())
     };
-    Some(Job {
+    Some(LaneJob {
         lane: one.run.id.to_string(),
         parent: parent.run.id.to_string(),
         call,
@@ -254,7 +254,7 @@ fn job(one: &OneRun, runs: &[OneRun]) -> Option<Job> {
         acknowledged: next,
         background: one.summary.job,
         touches: Vec::new(),
-        notices: heard.map(|turn| Notice { turn: number(turn), wakes: idle(turn) }).into_iter().collect(),
+        notices: heard.map(|turn| JobNotice { turn: number(turn), wakes: idle(turn) }).into_iter().collect(),
         delivered: if one.summary.job { heard.map(number) } else { next },
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use recording::source::{Asked, Content};
+use recording::source::{Content, SourceRequest};
 use serde_json::{Value, json};
 
 use super::block::body;
@@ -45,7 +45,7 @@ impl Chains {
     }
 
     /// A request's body, told by the golden's.
-    pub(super) fn beside(&mut self, block: &str, golden: &Asked, content: &Content) -> Value {
+    pub(super) fn beside(&mut self, block: &str, golden: &SourceRequest, content: &Content) -> Value {
         let whole = body(content);
         let known = self.links.contains_key(block);
         let before = golden.body.bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());

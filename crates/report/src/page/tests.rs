@@ -1,7 +1,7 @@
 //! Nothing that a recording holds becomes markup, and all of it is there.
 
-use recording::lanes::{CallNote, Carried, Lane, LaneKind, Lanes, Notice, Turn};
-use recording::source::{Content, Named, Origin, Problem, Summary};
+use recording::lanes::{CallNote, CarriedResult, JobNotice, Lane, LaneKind, Lanes, Turn};
+use recording::source::{Content, ExchangeSummary, Origin, Problem, SenderIds};
 use session::{RequestId, Usage};
 use wire::Header;
 
@@ -20,7 +20,7 @@ fn turn(lane: &str, n: u32, seq: u32, calls: &[&str], results: &[&str]) -> Turn 
             .collect(),
         results: results
             .iter()
-            .map(|call| Carried { call: id(call), text: String::new(), is_error: true })
+            .map(|call| CarriedResult { call: id(call), text: String::new(), is_error: true })
             .collect(),
         text: Some("said ".repeat(100)),
         usage: Usage { input: 1_000_000, cache_read: 5, ..Usage::default() },
@@ -42,8 +42,8 @@ fn lane(id: &str, kind: LaneKind, by: Option<(&str, &str)>, turns: Vec<Turn>) ->
     }
 }
 
-fn summary(id: &str, started: u64, took: u64) -> Summary {
-    Summary {
+fn summary(id: &str, started: u64, took: u64) -> ExchangeSummary {
+    ExchangeSummary {
         id: RequestId::new(id),
         method: "POST".into(),
         url: HOSTILE.into(),
@@ -58,13 +58,13 @@ fn summary(id: &str, started: u64, took: u64) -> Summary {
 }
 
 /// Main starts a sub-agent in its first turn and is woken by it in its third; a side call stands first.
-fn ordered() -> Ordered {
+fn ordered() -> OrderedExchanges {
     let main = vec![
         turn("main", 1, 1, &["spawn"], &[]),
         turn("main", 2, 3, &[], &["spawn"]),
         turn("main", 3, 4, &[], &[]),
     ];
-    Ordered {
+    OrderedExchanges {
         lanes: Lanes {
             lanes: vec![
                 lane("side-1", LaneKind::Side, None, vec![]),
@@ -83,8 +83,8 @@ fn ordered() -> Ordered {
     }
 }
 
-fn jobs() -> Vec<Job> {
-    vec![Job {
+fn jobs() -> Vec<LaneJob> {
+    vec![LaneJob {
         lane: "sub-1".into(),
         parent: "main".into(),
         call: CallId::new("spawn"),
@@ -92,12 +92,12 @@ fn jobs() -> Vec<Job> {
         acknowledged: Some(2),
         background: true,
         touches: vec![],
-        notices: vec![Notice { turn: 3, wakes: true }],
+        notices: vec![JobNotice { turn: 3, wakes: true }],
         delivered: Some(3),
     }]
 }
 
-fn page(ordered: &Ordered, verdict: Option<&Verdict>, bodies: &[(&str, String)]) -> String {
+fn page(ordered: &OrderedExchanges, verdict: Option<&Verdict>, bodies: &[(&str, String)]) -> String {
     let of = PageOf {
         kind: PageKind::Recording,
         title: HOSTILE,
@@ -118,16 +118,16 @@ fn page(ordered: &Ordered, verdict: Option<&Verdict>, bodies: &[(&str, String)])
     let mut page = Page::begin(Vec::new(), &of).expect("a vector takes everything");
     for (id, body) in bodies {
         let content = |bytes: &str| Content { bytes: Some(bytes.into()), sha256: None, origin: Origin::Raw };
-        let asked = Asked {
+        let asked = SourceRequest {
             id: RequestId::new(*id),
             timestamp: None,
             method: "POST".into(),
             url: HOSTILE.into(),
             headers: vec![Header::Plain { name: HOSTILE.into(), value: HOSTILE.into() }],
-            named: Named::default(),
+            sender: SenderIds::default(),
             body: content(body),
         };
-        let answered = Answered {
+        let answered = SourceResponse {
             timestamp: None,
             status: Some(200),
             headers: vec![],

@@ -21,7 +21,7 @@ pub(super) fn prior_requests(store: &Store, row: &Run) -> anyhow::Result<Vec<Cac
             let Some(first_byte_at) = call.first_byte_at else { continue };
             // A fork without a transcript has no requests.
             let Ok(body) = agent::rebuild_request(store, &run.id, &call) else { continue };
-            let Some(prompt) = cache::Prompt::decode(dialect, &body) else { continue };
+            let Some(prompt) = cache::CachePrompt::decode(dialect, &body) else { continue };
             requests.push(CachedRequest {
                 prompt,
                 asked_at: system_time(call.asked_at),

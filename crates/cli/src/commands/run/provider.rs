@@ -306,12 +306,12 @@ async fn record(
         upstreams: Upstreams::new(vec![upstream]).or_fail(ExitKind::Bug)?,
         manifest: Manifest {
             script: args.script.path.as_ref().map(|script| script.display().to_string()),
-            harness: Some(recording::Harness {
+            harness: Some(recording::HarnessInfo {
                 name: "offshoot".to_owned(),
                 version: Some(env!("CARGO_PKG_VERSION").to_owned()),
                 model: model_id.to_owned(),
                 live: args.script.path.is_none(),
-                ..recording::Harness::default()
+                ..recording::HarnessInfo::default()
             }),
             ..Manifest::default()
         },

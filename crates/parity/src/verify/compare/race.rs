@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use recording::Replay;
-use recording::lanes::{Job, LaneKind, Mark, Turn};
+use recording::lanes::{LaneJob, LaneKind, Turn, TurnMark};
 
 use super::{Comparer, LaneComparison};
 use crate::verdict::{Race, Surface};
@@ -65,7 +65,7 @@ pub(super) fn possible_race(
             are_early.then_some(Race::Progress)
         }
         (_, UnitKind::Text) => {
-            let is_late = |at: &Turn| at.turn == turn && at.marks.contains(&Mark::LateText);
+            let is_late = |at: &Turn| at.turn == turn && at.marks.contains(&TurnMark::LateText);
             let announces = |side: usize| {
                 units[side].is_none_or(|unit| match golden.kind {
                     LaneKind::Side => names_a_job(&cx.recordings.sides[side], &unit.json),
@@ -91,7 +91,7 @@ fn names_a_job(recording: &ProjectedRecording<'_>, json: &str) -> bool {
 }
 
 /// Returns whether two agents of one parent were announced at the same turn.
-fn have_common_end(jobs: &[Job]) -> bool {
+fn have_common_end(jobs: &[LaneJob]) -> bool {
     let mut announced: HashMap<(&str, u32), u32> = HashMap::new();
     for job in jobs.iter().filter(|job| job.background) {
         let turns: BTreeSet<u32> = job.notices.iter().map(|notice| notice.turn).collect();

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::Range;
 use std::sync::Arc;
 
-use recording::source::Asked;
+use recording::source::SourceRequest;
 use session::{Block, Role};
 use wire::dialect::{Dialect, JsonLocation, Marker, Part, Prompt, PromptMessage, ToolDefinition};
 use wire::json::Document;
@@ -33,7 +33,7 @@ const IDENTITY: &[&str] = &[
 ];
 
 /// Projects a request. A body of an unknown dialect becomes one setting.
-pub(super) fn project(asked: &Asked, pool: &mut UnitPool) -> RequestUnits {
+pub(super) fn project(asked: &SourceRequest, pool: &mut UnitPool) -> RequestUnits {
     let body = String::from_utf8_lossy(asked.body.bytes.as_deref().unwrap_or_default());
     let document = Document::parse(body.as_bytes());
     let dialect = document.as_ref().ok().and_then(|_| Dialect::detect(&asked.url, body.as_bytes()));
@@ -58,7 +58,7 @@ pub(super) fn project(asked: &Asked, pool: &mut UnitPool) -> RequestUnits {
 
 /// Projects a request that has been decoded already.
 pub(super) fn project_prompt(
-    asked: &Asked,
+    asked: &SourceRequest,
     document: &Document<'_>,
     prompt: &Prompt,
     pool: &mut UnitPool,
@@ -71,7 +71,7 @@ pub(super) fn project_prompt(
 }
 
 /// Returns the body of a request with a hole in place of each unit.
-pub(super) fn frame_of(asked: &Asked) -> Option<String> {
+pub(super) fn frame_of(asked: &SourceRequest) -> Option<String> {
     let body = String::from_utf8_lossy(asked.body.bytes.as_deref()?);
     let document = Document::parse(body.as_bytes()).ok()?;
     let prompt = Dialect::detect(&asked.url, body.as_bytes())?.decode_document(&document).ok()?;

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use recording::lanes::{Heard, Job, Lane, Lanes};
-use recording::source::{Answered, Asked, Watch};
+use recording::lanes::{Lane, LaneJob, LaneResponse, Lanes};
+use recording::source::{SourceObserver, SourceRequest, SourceResponse};
 use session::RequestId;
 use wire::dialect::Prompt;
 use wire::json::Document;
@@ -21,20 +21,20 @@ pub(in crate::verify) struct UnitCollector {
     pool: UnitPool,
 }
 
-impl Watch for UnitCollector {
-    fn decoded(&mut self, asked: &Asked, document: &Document<'_>, prompt: &Prompt) {
+impl SourceObserver for UnitCollector {
+    fn decoded_request(&mut self, asked: &SourceRequest, document: &Document<'_>, prompt: &Prompt) {
         let units = project_prompt(asked, document, prompt, &mut self.pool);
         self.requests.insert(asked.id.clone(), Arc::new(units));
     }
 
-    fn asked(&mut self, _: usize, _: &Asked, _: Option<&Prompt>) {}
-    fn answered(&mut self, _: usize, _: &Answered, _: &Heard) {}
+    fn request(&mut self, _: usize, _: &SourceRequest, _: Option<&Prompt>) {}
+    fn response(&mut self, _: usize, _: &SourceResponse, _: &LaneResponse) {}
 }
 
 /// One of the two recordings, with its requests as units.
 pub(in crate::verify) struct ProjectedRecording<'c> {
     pub(in crate::verify) recording: &'c ComparedRecording<'c>,
-    pub(in crate::verify) jobs: Vec<Job>,
+    pub(in crate::verify) jobs: Vec<LaneJob>,
     units: RefCell<UnitCollector>,
 }
 

@@ -1,6 +1,6 @@
 //! Notes of a verdict.
 
-use recording::lanes::{Lanes, Mark};
+use recording::lanes::{Lanes, TurnMark};
 
 use crate::verdict::{Level, Race, Verdict};
 use crate::verify::classify::Classified;
@@ -31,7 +31,7 @@ pub(super) fn bytes_only(findings: &[Classified], required: Level) -> Option<Str
 pub(super) fn races(golden: &Lanes, verdict: &Verdict, is_own_replay: bool) -> Vec<String> {
     let mut notes = Vec::new();
     for lane in &golden.lanes {
-        for turn in lane.turns.iter().filter(|turn| turn.marks.contains(&Mark::LateText)) {
+        for turn in lane.turns.iter().filter(|turn| turn.marks.contains(&TurnMark::LateText)) {
             let because = Race::Late.explanation();
             notes.push(format!("the golden is racy at {}, turn {}: {because}", lane.id, turn.turn));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use recording::lanes::Job;
+use recording::lanes::LaneJob;
 
 use super::{SurfaceDefinition, results};
 use crate::surface::Surface;
@@ -35,7 +35,7 @@ pub(super) const DEFINITION: SurfaceDefinition = SurfaceDefinition {
 /// Events of a job, each with the parent's turn.
 type JobEvents = Vec<(u32, &'static str)>;
 
-fn events(job: &Job) -> JobEvents {
+fn events(job: &LaneJob) -> JobEvents {
     let mut events = Vec::new();
     let answer = if job.background { "acknowledgement" } else { "result" };
     events.extend(job.acknowledged.map(|turn| (turn, answer)));
@@ -55,7 +55,7 @@ fn compare_jobs(recordings: &PairedRecordings<'_>, pair: usize, findings: &mut F
     let (Some(golden), Some(candidate)) = (recordings.lane(0, pair), recordings.lane(1, pair)) else {
         return;
     };
-    let of = |side: usize, parent: &str| -> Vec<&Job> {
+    let of = |side: usize, parent: &str| -> Vec<&LaneJob> {
         recordings.sides[side].jobs.iter().filter(|job| job.parent == parent).collect()
     };
     let (mine, theirs) = (of(0, &golden.id), of(1, &candidate.id));
@@ -68,7 +68,7 @@ fn compare_jobs(recordings: &PairedRecordings<'_>, pair: usize, findings: &mut F
     }
 }
 
-fn compare_job(recordings: &PairedRecordings<'_>, pair: usize, jobs: [&Job; 2], findings: &mut Findings) {
+fn compare_job(recordings: &PairedRecordings<'_>, pair: usize, jobs: [&LaneJob; 2], findings: &mut Findings) {
     let (mine, theirs) = (events(jobs[0]), events(jobs[1]));
     let lane = jobs[0].lane.clone();
     let place = TurnPlace { lane: pair, turn: jobs[0].launched };

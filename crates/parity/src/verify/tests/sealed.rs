@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use expect_test::{Expect, expect};
 use recording::source::Source;
-use recording::{Command, Folder, Manifest, Recorder, Settings};
+use recording::{Command, FolderDisk, Manifest, Recorder, RecordingOptions};
 use redact::{FingerprintKey, Redactor};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,23 +21,23 @@ fn sealed() -> TempDir {
     let dir = place.path().join("recording");
     let command = Command { cwd: "/work/here".into(), exit_code: Some(0), ..Command::default() };
     let manifest = Manifest { command: Some(command), ..Manifest::default() };
-    let mut settings = Settings { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest };
+    let mut settings = RecordingOptions { dir: dir.clone(), started_at: SystemTime::UNIX_EPOCH, manifest };
     let redactor = Redactor::new(FingerprintKey::from_bytes([7; 32]));
     let recorder =
-        Recorder::create(&mut settings, redactor, |dir| Box::new(Folder::new(dir))).expect("created");
+        Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir))).expect("created");
     let header = |name: &str, value: &str| (name.to_owned(), value.as_bytes().to_vec());
     let url = "http://127.0.0.1:4000/v1/messages?beta=true";
-    let tap = recorder.arrived("POST", url, vec![header("x-beta", "tides")]);
+    let tap = recorder.begin_exchange("POST", url, vec![header("x-beta", "tides")]);
     let body =
         json!({"model": "tern-3", "max_tokens": 9, "messages": [{"role": "user", "content": "Look."}]});
     tap.request_data(|keep| keep(body.to_string().as_bytes()));
-    tap.request_ended(true, Vec::new());
-    tap.answered(200, vec![header("content-type", "application/json")]);
+    tap.end_request(true, Vec::new());
+    tap.begin_response(200, vec![header("content-type", "application/json")]);
     let reply = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "tern-3",
         "content": [{"type": "text", "text": "Seen."}], "stop_reason": "end_turn",
         "usage": {"input_tokens": 1, "output_tokens": 1}});
     tap.response_data(|keep| keep(reply.to_string().as_bytes()));
-    tap.ended(Ending::Complete, None, Vec::new());
+    tap.end(Ending::Complete, None, Vec::new());
     drop(tap);
     let finished = recorder.finish(Duration::from_secs(10)).expect("not finished before");
     finished.seal(&dir, settings.manifest).expect("sealed");

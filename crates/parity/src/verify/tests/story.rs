@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use recording::lanes::{Heard, LaneTracker};
-use recording::source::{Asked, Content, Named, Ordered, Summary};
+use recording::lanes::{LaneResponse, LaneTracker};
+use recording::source::{Content, ExchangeSummary, OrderedExchanges, SenderIds, SourceRequest};
 use serde_json::{Value, json};
 use session::{Block, CallId, Reply, RequestId, StopReason, ToolCall, Usage};
 use wire::Header;
@@ -299,14 +299,14 @@ impl Told {
             || self.path.ends_with(":generateContent")
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn asked(&self) -> SourceRequest {
+        SourceRequest {
             id: RequestId::new(self.id),
             timestamp: None,
             method: self.method.clone(),
             url: format!("http://127.0.0.1:4000{}", self.path),
             headers: self.headers.clone(),
-            named: Named::default(),
+            sender: SenderIds::default(),
             body: Content { bytes: Some(self.body.to_string().into_bytes()), ..Content::default() },
         }
     }
@@ -397,7 +397,7 @@ impl Story {
     }
 
     /// The lanes, found as they would be in a recording.
-    pub(super) fn ordered(&self) -> Ordered {
+    pub(super) fn ordered(&self) -> OrderedExchanges {
         let mut tracker = LaneTracker::new();
         let by_id: HashMap<&str, &Told> = self.exchanges.iter().map(|told| (told.id, told)).collect();
         let mut exchanges = Vec::new();
@@ -406,31 +406,34 @@ impl Story {
             let Some(told) = by_id.get(id) else { continue };
             let request = RequestId::new(id);
             if sign == "+" && told.asks_no_model() {
-                tracker.other(&request, &format!("{} {}", told.method, told.path));
+                tracker.add_side_call(&request, &format!("{} {}", told.method, told.path));
             } else if sign == "+" {
                 let asked = told.asked();
                 let body = asked.body.bytes.clone().unwrap_or_default();
                 let prompt = self.dialect.decode_request(&body).expect("a request");
-                tracker.asked(&request, &prompt, &asked.identity(&body, &prompt));
+                tracker.add_request(&request, &prompt, &asked.identity(&body, &prompt));
                 exchanges.push(summary(self.dialect, request, told.status));
             } else if told.status != 200 {
                 let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"full"}}"#;
-                tracker.answered(&request, &Heard::of(self.dialect, told.status, error.as_bytes()));
+                tracker.add_response(
+                    &request,
+                    &LaneResponse::decode(self.dialect, told.status, error.as_bytes()),
+                );
             } else if let Some(reply) = &told.reply {
                 let body = self.dialect.encode_reply(reply).expect("a reply");
-                tracker.answered(&request, &Heard::of(self.dialect, 200, &body));
+                tracker.add_response(&request, &LaneResponse::decode(self.dialect, 200, &body));
             }
         }
-        Ordered { lanes: tracker.finish(), exchanges, problems: Vec::new() }
+        OrderedExchanges { lanes: tracker.finish(), exchanges, problems: Vec::new() }
     }
 
-    pub(super) fn side<'s>(&'s self, folder: &str, ordered: &'s Ordered) -> ComparedRecording<'s> {
+    pub(super) fn side<'s>(&'s self, folder: &str, ordered: &'s OrderedExchanges) -> ComparedRecording<'s> {
         ComparedRecording { folder: folder.into(), facts: self.facts.clone(), ordered, requests: self }
     }
 }
 
 impl RequestSource for Story {
-    fn request(&self, id: &RequestId) -> Option<Asked> {
+    fn request(&self, id: &RequestId) -> Option<SourceRequest> {
         self.exchanges.iter().find(|told| told.id == id.as_str()).map(Told::asked)
     }
 
@@ -441,8 +444,8 @@ impl RequestSource for Story {
     }
 }
 
-fn summary(dialect: Dialect, id: RequestId, status: u16) -> Summary {
-    Summary {
+fn summary(dialect: Dialect, id: RequestId, status: u16) -> ExchangeSummary {
+    ExchangeSummary {
         id,
         method: "POST".into(),
         url: "http://127.0.0.1:4000".into(),

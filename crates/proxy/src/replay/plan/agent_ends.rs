@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use recording::lanes::{Job, Lane, Turn};
+use recording::lanes::{Lane, LaneJob, Turn};
 use session::CallId;
 
 use super::step::{TimedStep, arrival_of, end_of};
@@ -13,7 +13,7 @@ pub(super) type WakeGroup = HashSet<ExchangeIndex>;
 
 /// The last replies of agents and what follows from them.
 pub(super) struct AgentEnds {
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<LaneJob>,
     /// The last exchange of each lane.
     pub(super) last: HashMap<String, ExchangeIndex>,
     /// The attempts at each turn of each lane.
@@ -25,7 +25,7 @@ pub(super) struct AgentEnds {
 
 /// An agent whose end is announced by a text in a request of its parent.
 pub(super) struct AnnouncedEnd<'e> {
-    job: &'e Job,
+    job: &'e LaneJob,
     /// The agent's last exchange.
     pub(super) child: ExchangeIndex,
     /// The request whose reply comes before the text.
@@ -166,6 +166,6 @@ impl AgentEnds {
 }
 
 /// Returns the first turn of the parent whose request reports the end of the agent.
-pub(super) fn report_turn(job: &Job) -> Option<u32> {
+pub(super) fn report_turn(job: &LaneJob) -> Option<u32> {
     job.notices.iter().map(|notice| notice.turn).chain(job.delivered).min()
 }

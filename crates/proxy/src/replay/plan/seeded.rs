@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use recording::lanes::Job;
+use recording::lanes::LaneJob;
 
 use super::agent_ends::AgentEnds;
 use super::step::{PATIENCE, Step, TimedStep};
@@ -60,7 +60,7 @@ fn causes(traffic: &RecordedTraffic, ends: &AgentEnds) -> HashMap<ExchangeIndex,
                 {
                     causes.extend(ends.last_attempt(&job.parent, job.launched));
                 }
-                let wakes = |job: &&Job| {
+                let wakes = |job: &&LaneJob| {
                     job.parent == lane.id && job.notices.iter().any(|notice| notice.turn == turn.turn)
                 };
                 causes.extend(ends.jobs.iter().filter(wakes).filter_map(|job| ends.last.get(&job.lane)));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use recording::source::Happened;
+use recording::source::TimelineEvent;
 
 use super::step::{PATIENCE, Step, TimedStep, arrival_of};
 use crate::replay::traffic::{ExchangeIndex, RecordedTraffic};
@@ -13,7 +13,7 @@ pub(super) fn recorded(traffic: &RecordedTraffic) -> Vec<TimedStep> {
     let planned: HashSet<ExchangeIndex> = traffic.planned_exchanges().collect();
     let mut reads: HashMap<usize, usize> = HashMap::new();
     for moment in &traffic.timeline {
-        if let Happened::Read { exchange, .. } = moment.what {
+        if let TimelineEvent::ResponseRead { exchange, .. } = moment.event {
             *reads.entry(exchange).or_default() += 1;
         }
     }
@@ -21,23 +21,24 @@ pub(super) fn recorded(traffic: &RecordedTraffic) -> Vec<TimedStep> {
     let mut steps: Vec<TimedStep> = Vec::new();
     let mut last_us = 0;
     for moment in &traffic.timeline {
-        let (Happened::Asked(number) | Happened::Read { exchange: number, .. } | Happened::Ended(number)) =
-            moment.what;
+        let (TimelineEvent::RequestArrived(number)
+        | TimelineEvent::ResponseRead { exchange: number, .. }
+        | TimelineEvent::ResponseEnded(number)) = moment.event;
         let exchange = traffic.by_number.get(&number).copied();
         let Some(exchange) = exchange.filter(|exchange| planned.contains(exchange)) else { continue };
         let parts = traffic[exchange].response.parts.len();
-        let step = match moment.what {
-            Happened::Asked(_) => {
+        let step = match moment.event {
+            TimelineEvent::RequestArrived(_) => {
                 let quiet = Duration::from_micros(moment.us.saturating_sub(last_us));
                 Step::AwaitRequest(exchange, PATIENCE.max(quiet * 3))
             }
-            Happened::Read { .. } => {
+            TimelineEvent::ResponseRead { .. } => {
                 let seen = seen.entry(number).or_default();
                 *seen += 1;
                 // Parts need not be reads: those of an unpacked body are its events.
                 Step::Send(exchange, (parts * *seen).div_ceil(reads[&number]))
             }
-            Happened::Ended(_) => Step::Send(exchange, parts),
+            TimelineEvent::ResponseEnded(_) => Step::Send(exchange, parts),
         };
         last_us = moment.us;
         steps.push(TimedStep { us: moment.us, step });

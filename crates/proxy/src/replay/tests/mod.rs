@@ -226,8 +226,11 @@ impl Live {
         if status != 200 {
             return format!("{status} {body}");
         }
-        let heard =
-            recording::lanes::Heard::of(wire::dialect::Dialect::AnthropicMessages, 200, body.as_bytes());
+        let heard = recording::lanes::LaneResponse::decode(
+            wire::dialect::Dialect::AnthropicMessages,
+            200,
+            body.as_bytes(),
+        );
         let Some(reply) = heard.reply.filter(|_| heard.whole) else { return "cut".to_owned() };
         let mut content = Vec::new();
         let mut words = Vec::new();

@@ -8,8 +8,12 @@ use wire::dialect::{Dialect, JsonLocation, Part, PromptMessage, ToolDefinition};
 use wire::json::{self, Document, Value};
 
 use crate::digest::{Bytes, Digest, Words};
-use crate::prompt::{Aside, Block, Key, Kind, Mark, Pictures, Prompt, Section};
-use crate::rules::{Deferred, Keeps, ROUTE, Reads, Rules, Thinking, Unmarked};
+use crate::prompt::{
+    CacheMarker, CachePrompt, DeferredTool, Key, Pictures, PromptBlock, PromptBlockKind, Section,
+};
+use crate::rules::{
+    CacheRules, DeferredPlacement, LookupPolicy, ROUTE, StoragePolicy, ThinkingPolicy, UnmarkedPolicy,
+};
 
 /// A prefix that is kept in steps can end in the middle of a block, so that long blocks are cut.
 const STEP_PIECE: usize = 512;
@@ -31,18 +35,20 @@ const DEFAULTS: [(&str, &str); 6] = [
 const DEFAULT_MEMBER: (&str, &str) = ("disable_parallel_tool_use", "false");
 
 /// Takes a request apart.
-pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Prompt {
+pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> CachePrompt {
     let model = prompt.model.as_deref().unwrap_or_default();
-    let rules = Rules::of(model, prompt.dialect);
+    let rules = CacheRules::of(model, prompt.dialect);
     let body = document.text().as_bytes();
     let bytes = Bytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
     let mut building =
         Building { rules, bytes, blocks: Vec::new(), behind: Vec::new(), pictures: Pictures::default() };
-    let is_aside = |tool: &&ToolDefinition| tool.deferred && rules.deferred == Deferred::Outside;
+    let is_aside = |tool: &&ToolDefinition| tool.deferred && rules.deferred == DeferredPlacement::Outside;
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     let (outside, inside): (Vec<&ToolDefinition>, Vec<&ToolDefinition>) =
         listed.partition(|tool| is_search(tool) || is_aside(tool));
-    inside.iter().for_each(|tool| building.push(Section::Tools, Kind::Other, &[], &tool.place, None, 0));
+    inside
+        .iter()
+        .for_each(|tool| building.push(Section::Tools, PromptBlockKind::Other, &[], &tool.place, None, 0));
     prompt.system.iter().for_each(|part| building.part(Section::System, &[], part));
     let dropped = dropped_before(rules, &prompt.messages);
     // Where instructions have no place of their own they are what a conversation begins with.
@@ -55,7 +61,7 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     let (searches, deferred): (Vec<&ToolDefinition>, Vec<&ToolDefinition>) =
         outside.into_iter().partition(|tool| is_search(tool));
     let keys = building.keys(document.root(), prompt, &searches);
-    let asides = deferred.into_iter().map(|tool| Aside {
+    let asides = deferred.into_iter().map(|tool| DeferredTool {
         name: tool.name.clone(),
         pointer: tool.place.pointer.clone(),
         digest: Digest::of(&body[tool.place.span.clone()]),
@@ -63,7 +69,7 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
     let asides = asides.collect();
     let retention = document.root().str_at("prompt_cache_retention");
     let marks = building.marks(document.root(), prompt);
-    Prompt {
+    CachePrompt {
         rules,
         model: model.to_owned(),
         marks,
@@ -105,22 +111,22 @@ fn is_search(tool: &ToolDefinition) -> bool {
 }
 
 /// From which message on thinking is seen: earlier thinking goes when the user speaks again.
-fn dropped_before(rules: &Rules, messages: &[PromptMessage]) -> usize {
+fn dropped_before(rules: &CacheRules, messages: &[PromptMessage]) -> usize {
     let is_plain = |message: &PromptMessage| {
         let answers = message.parts.iter().any(|part| matches!(part.block, Said::ToolResult(_)));
         message.role == Role::User && !answers
     };
     match rules.thinking {
-        Thinking::Kept => 0,
-        Thinking::Dropped => messages.iter().rposition(is_plain).unwrap_or(0),
+        ThinkingPolicy::Kept => 0,
+        ThinkingPolicy::Dropped => messages.iter().rposition(is_plain).unwrap_or(0),
     }
 }
 
 /// A prompt in the making.
 struct Building<'b> {
-    rules: &'static Rules,
+    rules: &'static CacheRules,
     bytes: Bytes<'b>,
-    blocks: Vec<Block>,
+    blocks: Vec<PromptBlock>,
     /// Where each message ends: its bytes, and how many blocks there are then.
     behind: Vec<(Range<usize>, usize)>,
     pictures: Pictures,
@@ -140,7 +146,7 @@ impl Building<'_> {
             |part: &&Part| matches!(part.block, Said::Thinking { .. } | Said::RedactedThinking { .. });
         let mut seen = message.parts.iter().filter(|part| !(drops_thinking && is_thinking(part))).peekable();
         if message.parts.is_empty() {
-            self.push(section, Kind::Other, &opening, &message.place, None, 0);
+            self.push(section, PromptBlockKind::Other, &opening, &message.place, None, 0);
         } else if let Some(first) = seen.next() {
             self.part(section, &opening, first);
             seen.for_each(|part| self.part(section, &[], part));
@@ -150,9 +156,9 @@ impl Building<'_> {
 
     fn part(&mut self, section: Section, opening: &[u8], part: &Part) {
         let kind = match part.block {
-            Said::ToolCall(_) => Kind::Call,
-            Said::ToolResult(_) => Kind::Result,
-            _ => Kind::Other,
+            Said::ToolCall(_) => PromptBlockKind::Call,
+            Said::ToolResult(_) => PromptBlockKind::Result,
+            _ => PromptBlockKind::Other,
         };
         let said = words(part);
         let unseen = self.unseen(part);
@@ -187,13 +193,13 @@ impl Building<'_> {
     fn push(
         &mut self,
         section: Section,
-        kind: Kind,
+        kind: PromptBlockKind,
         opening: &[u8],
         place: &JsonLocation,
         said: Option<Words>,
         unseen: u64,
     ) {
-        let in_steps = matches!(self.rules.keeps, Keeps::Steps { .. });
+        let in_steps = matches!(self.rules.keeps, StoragePolicy::Steps { .. });
         let is_long = |said: &&Words| in_steps && said.text.len() > STEP_PIECE && said.within == place.span;
         let pieces = match said.as_ref().filter(is_long) {
             // The frame of a long text goes with its last piece, and is the same for all texts but odd ones.
@@ -208,7 +214,7 @@ impl Building<'_> {
                 true => self.bytes.block(&mut digest, span.clone(), said.clone()),
                 false => self.bytes.block(&mut digest, span.clone(), None),
             };
-            self.blocks.push(Block {
+            self.blocks.push(PromptBlock {
                 section,
                 kind,
                 pointer: place.pointer.clone(),
@@ -267,7 +273,7 @@ impl Building<'_> {
     }
 
     /// Which blocks are marked.
-    fn marks(&self, root: Value<'_, '_>, prompt: &wire::dialect::Prompt) -> Vec<Mark> {
+    fn marks(&self, root: Value<'_, '_>, prompt: &wire::dialect::Prompt) -> Vec<CacheMarker> {
         let mut by_start: Vec<(usize, usize)> =
             self.blocks.iter().enumerate().map(|(index, block)| (block.span.start, index)).collect();
         by_start.sort_unstable();
@@ -281,20 +287,20 @@ impl Building<'_> {
             span.contains(&at).then(|| blocks.checked_sub(1)).flatten()
         };
         let last = self.blocks.len().checked_sub(1);
-        let mut marks: Vec<Mark> = Vec::new();
+        let mut marks: Vec<CacheMarker> = Vec::new();
         for marker in prompt.markers.iter().filter(|marker| marker.is_set) {
             let at = marker.place.span.start;
             // One that stands by itself at the top is for the last block.
             let at_top = || last.filter(|_| marker.place.pointer.matches('/').count() == 1);
             let Some(block) = block_at(at).or_else(|| message_at(at)).or_else(at_top) else { continue };
             let is_long = marker.ttl.as_deref() == Some("1h");
-            marks.push(Mark { block, is_long, pointer: Some(marker.place.pointer.clone()) });
+            marks.push(CacheMarker { block, is_long, pointer: Some(marker.place.pointer.clone()) });
         }
-        if let Keeps::Marked { unmarked: Unmarked::Implicit, .. } = self.rules.keeps {
+        if let StoragePolicy::Marked { unmarked: UnmarkedPolicy::Implicit, .. } = self.rules.keeps {
             let mode = root.pointer("/prompt_cache_options/mode").and_then(|mode| mode.as_str());
             if mode.is_none_or(|mode| mode != "explicit") {
                 let ends = self.behind.iter().filter_map(|(_, blocks)| blocks.checked_sub(1));
-                marks.extend(ends.map(|block| Mark { block, is_long: false, pointer: None }));
+                marks.extend(ends.map(|block| CacheMarker { block, is_long: false, pointer: None }));
             }
         }
         marks.sort_by_key(|mark| (mark.block, mark.pointer.is_none(), !mark.is_long));
@@ -303,16 +309,16 @@ impl Building<'_> {
     }
 
     /// The blocks with what they stand behind.
-    fn chained(mut self, keys: &[Key]) -> Vec<Block> {
+    fn chained(mut self, keys: &[Key]) -> Vec<PromptBlock> {
         let runs_are_one = match self.rules.keeps {
-            Keeps::Marked { reads: Reads::LookBack { runs_are_one, .. }, .. } => runs_are_one,
+            StoragePolicy::Marked { reads: LookupPolicy::LookBack { runs_are_one, .. }, .. } => runs_are_one,
             _ => false,
         };
         let is_route = |key: &Key| key.name == ROUTE;
         let is_routed = keys.iter().any(is_route);
         let (mut chain, mut unrouted) = (0, 0);
         let mut sections = Section::ALL.iter().peekable();
-        let mut before: Option<(Section, Kind)> = None;
+        let mut before: Option<(Section, PromptBlockKind)> = None;
         let mut position = 0;
         for block in &mut self.blocks {
             while let Some(section) = sections.next_if(|section| **section <= block.section) {
@@ -331,7 +337,7 @@ impl Building<'_> {
             unrouted = if is_routed { behind(unrouted) } else { chain };
             (block.chain, block.unrouted) = (chain, unrouted);
             let here = (block.section, block.kind);
-            let in_run = runs_are_one && block.kind != Kind::Other && before == Some(here);
+            let in_run = runs_are_one && block.kind != PromptBlockKind::Other && before == Some(here);
             position += usize::from(before.is_some() && !in_run);
             block.position = position;
             before = Some(here);

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::prompt::{Block, Differs, Key, Prompt, Section};
+use crate::prompt::{CachePrompt, Differs, Key, PromptBlock, Section};
 use crate::reason::Reason;
 
 /// Where two prompts part.
-pub(crate) struct Place {
+pub(crate) struct Divergence {
     pub(crate) block: usize,
     pub(crate) section: Section,
     pub(crate) pointer: String,
@@ -14,15 +14,15 @@ pub(crate) struct Place {
     pub(crate) reason: Reason,
 }
 
-impl Place {
+impl Divergence {
     /// Nothing differs: the last block of what was not read.
-    pub(crate) fn whole(here: &Prompt, last: usize) -> Self {
-        let Block { section, pointer, .. } = &here.blocks[last];
+    pub(crate) fn whole(here: &CachePrompt, last: usize) -> Self {
+        let PromptBlock { section, pointer, .. } = &here.blocks[last];
         let (section, pointer) = (*section, pointer.clone());
         Self { block: last, section, pointer, spans: [None, None], reason: Reason::change_in(section) }
     }
 
-    pub(crate) fn of(here: &Prompt, there: &Prompt, shared: usize) -> Self {
+    pub(crate) fn of(here: &CachePrompt, there: &CachePrompt, shared: usize) -> Self {
         let (ours, theirs) = (here.blocks.get(shared), there.blocks.get(shared));
         // What only one of them still has in a section is what changed there.
         let block = [ours, theirs].into_iter().flatten().min_by_key(|block| block.section);

@@ -2,15 +2,15 @@
 
 use session::Usage;
 
+use crate::confidence::is_beyond_counting;
+use crate::divergence::Divergence;
 use crate::explain::{Found, Playing};
-use crate::explanation::{Ask, AtStake, Explanation, Miss};
-use crate::place::Place;
-use crate::prompt::{Aside, Block, Section};
+use crate::explanation::{AvoidedMiss, CacheMiss, Explanation, ObservedRequest};
+use crate::prompt::{DeferredTool, PromptBlock, Section};
 use crate::reason::Reason;
-use crate::rules::{Keeps, Reads, Rules};
-use crate::simulator::{Asked, State, back, bill, effective, written};
-use crate::sure::is_beyond_counting;
-use crate::tokens::Scale;
+use crate::rules::{CacheRules, LookupPolicy, StoragePolicy};
+use crate::simulator::{SimulatedRequest, State, back, bill, effective, written};
+use crate::tokens::TokenScale;
 use crate::totals::input_usd;
 
 impl Playing<'_> {
@@ -18,13 +18,13 @@ impl Playing<'_> {
     pub(crate) fn judge(
         &self,
         n: usize,
-        asked: &Asked,
+        asked: &SimulatedRequest,
         found: &Found,
         explanation: &mut Explanation,
     ) -> Option<Reason> {
         let (ask, scale) = (&self.asks[n], &self.scales[n]);
         let could = readable(ask, scale, found);
-        let is_messages = |block: &Block| block.section == Section::Messages;
+        let is_messages = |block: &PromptBlock| block.section == Section::Messages;
         let parts_in_messages = ask.prompt.blocks.get(found.shared).is_none_or(is_messages);
         if ask.begins_anew && !found.is_intact && parts_in_messages {
             return Some(Reason::Compacted);
@@ -46,17 +46,17 @@ impl Playing<'_> {
             }
         }
         let place = match found.reach.filter(|_| found.is_intact) {
-            Some(reach) => Place::whole(&ask.prompt, reach),
-            None => Place::of(&ask.prompt, &self.asks[found.before].prompt, found.shared),
+            Some(reach) => Divergence::whole(&ask.prompt, reach),
+            None => Divergence::of(&ask.prompt, &self.asks[found.before].prompt, found.shared),
         };
         let reason = self.reason(n, found, &place);
         let usd = more(ask, &asked.usage, &explanation.perfect);
-        explanation.miss = Some(Miss::at(place, missed, usd));
+        explanation.miss = Some(CacheMiss::at(place, missed, usd));
         Some(reason)
     }
 
     /// What the usage says that the provider did not have.
-    pub(crate) fn doubt(&self, n: usize, asked: &Asked, explanation: &mut Explanation) {
+    pub(crate) fn doubt(&self, n: usize, asked: &SimulatedRequest, explanation: &mut Explanation) {
         let ask = &self.asks[n];
         let reported = self.tokens.believed(&ask.prompt, ask.reported.as_ref());
         let (Some(reported), Some(read)) = (reported, asked.read) else { return };
@@ -67,25 +67,25 @@ impl Playing<'_> {
         }
         let usd = more(ask, reported, &explanation.perfect);
         let known = explanation.miss.as_ref().map_or(0, |miss| miss.tokens);
-        let is_named = |miss: &Miss| miss.at_stake.is_some() || miss.tokens >= lacking;
+        let is_named = |miss: &CacheMiss| miss.at_stake.is_some() || miss.tokens >= lacking;
         let miss = explanation.miss.take().filter(is_named).unwrap_or_else(|| {
             explanation.reason = Some(Reason::Unavailable);
-            Miss::at(Place::whole(&ask.prompt, read), 0, None)
+            CacheMiss::at(Divergence::whole(&ask.prompt, read), 0, None)
         });
-        explanation.miss = Some(Miss { tokens: known + lacking, usd, at_stake: None, ..miss });
+        explanation.miss = Some(CacheMiss { tokens: known + lacking, usd, at_stake: None, ..miss });
     }
 
     /// Why there was nothing to read.
-    fn nothing(&self, ask: &Ask, found: &Found) -> Reason {
+    fn nothing(&self, ask: &ObservedRequest, found: &Found) -> Reason {
         if ask.prompt.is_unmarked() {
             return Reason::Unmarked;
         }
         let before = &self.asks[found.before].prompt;
-        let is_marked = matches!(before.rules.keeps, Keeps::Marked { .. });
+        let is_marked = matches!(before.rules.keeps, StoragePolicy::Marked { .. });
         if is_marked && before.marks.is_empty() { Reason::Cold } else { Reason::BelowMinimum }
     }
 
-    fn reason(&self, n: usize, found: &Found, place: &Place) -> Reason {
+    fn reason(&self, n: usize, found: &Found, place: &Divergence) -> Reason {
         let ask = &self.asks[n];
         if !found.is_intact {
             return if ask.prompt.is_unmarked() { Reason::Unmarked } else { place.reason };
@@ -104,16 +104,16 @@ impl Playing<'_> {
     /// A tool that came or went beside the prefix is named, and costs nothing by the provider's own word.
     fn aside(&self, n: usize, found: &Found, explanation: &mut Explanation) -> Option<Reason> {
         let (ask, there) = (&self.asks[n], &self.asks[found.before].prompt);
-        let changed = Aside::first_difference(&ask.prompt, there)?;
+        let changed = DeferredTool::first_difference(&ask.prompt, there)?;
         let rewritten = billed(ask, &self.scales[n], 0);
-        explanation.miss = Some(Miss {
+        explanation.miss = Some(CacheMiss {
             block: 1,
             section: Section::Tools,
             pointer: changed.pointer.clone(),
             spans: [None, None],
             tokens: 0,
             usd: more(ask, &explanation.predicted, &explanation.predicted),
-            at_stake: Some(AtStake {
+            at_stake: Some(AvoidedMiss {
                 tool: changed.name.clone(),
                 tokens: explanation.predicted.cache_read,
                 usd: more(ask, &rewritten, &explanation.predicted),
@@ -123,50 +123,60 @@ impl Playing<'_> {
     }
 }
 
-impl Miss {
-    fn at(place: Place, tokens: u64, usd: Option<f64>) -> Self {
-        let Place { block, section, pointer, spans, .. } = place;
+impl CacheMiss {
+    fn at(place: Divergence, tokens: u64, usd: Option<f64>) -> Self {
+        let Divergence { block, section, pointer, spans, .. } = place;
         Self { block: block + 1, section, pointer, spans, tokens, usd, at_stake: None }
     }
 }
 
 /// How much a request might have read of what was written.
-fn readable(ask: &Ask, scale: &Scale, found: &Found) -> u64 {
+fn readable(ask: &ObservedRequest, scale: &TokenScale, found: &Found) -> u64 {
     let marks = || written(&ask.prompt, &effective(&ask.prompt, scale));
     let could = match ask.prompt.rules.keeps {
         // All of it is there to be marked.
-        Keeps::Marked { .. } if found.is_due && found.is_intact => found.kept,
-        Keeps::Marked { .. } if found.is_due && ask.prompt.is_unmarked() => found.kept.min(scale.total),
-        Keeps::Marked { .. } => found.kept.min(marks().last().map_or(0, |mark| scale.ends[mark.block])),
-        Keeps::Steps { step, .. } => found.kept.min(scale.total) / step * step,
+        StoragePolicy::Marked { .. } if found.is_due && found.is_intact => found.kept,
+        StoragePolicy::Marked { .. } if found.is_due && ask.prompt.is_unmarked() => {
+            found.kept.min(scale.total)
+        }
+        StoragePolicy::Marked { .. } => {
+            found.kept.min(marks().last().map_or(0, |mark| scale.ends[mark.block]))
+        }
+        StoragePolicy::Steps { step, .. } => found.kept.min(scale.total) / step * step,
     };
-    if could >= Rules::minimum(&ask.prompt.model) { could } else { 0 }
+    if could >= CacheRules::minimum(&ask.prompt.model) { could } else { 0 }
 }
 
 /// What is billed for a request that reads so much.
-fn billed(ask: &Ask, scale: &Scale, read: u64) -> Usage {
+fn billed(ask: &ObservedRequest, scale: &TokenScale, read: u64) -> Usage {
     match ask.prompt.rules.keeps {
-        Keeps::Marked { .. } => bill(&written(&ask.prompt, &effective(&ask.prompt, scale)), scale, read),
-        Keeps::Steps { .. } => Usage { cache_read: read, input: scale.total - read, ..Usage::default() },
+        StoragePolicy::Marked { .. } => {
+            bill(&written(&ask.prompt, &effective(&ask.prompt, scale)), scale, read)
+        }
+        StoragePolicy::Steps { .. } => {
+            Usage { cache_read: read, input: scale.total - read, ..Usage::default() }
+        }
     }
 }
 
 /// How much more one usage costs than another.
-fn more(ask: &Ask, paid: &Usage, less: &Usage) -> Option<f64> {
+fn more(ask: &ObservedRequest, paid: &Usage, less: &Usage) -> Option<f64> {
     let usd = |usage: &Usage| input_usd(&ask.prompt.model, usage);
     usd(paid).zip(usd(less)).map(|(paid, less)| paid - less)
 }
 
 /// Whether a marker of a request leads to a block.
-fn looks_back_to(ask: &Ask, scale: &Scale, reach: Option<usize>) -> bool {
+fn looks_back_to(ask: &ObservedRequest, scale: &TokenScale, reach: Option<usize>) -> bool {
     let Some(reach) = reach else { return false };
     match ask.prompt.rules.keeps {
-        Keeps::Marked { reads: Reads::LookBack { positions, .. }, .. } => effective(&ask.prompt, scale)
-            .iter()
-            .any(|mark| back(&ask.prompt, mark.block, positions).any(|block| block == reach)),
-        Keeps::Marked { reads: Reads::Markers { .. }, .. } => {
+        StoragePolicy::Marked { reads: LookupPolicy::LookBack { positions, .. }, .. } => {
+            effective(&ask.prompt, scale)
+                .iter()
+                .any(|mark| back(&ask.prompt, mark.block, positions).any(|block| block == reach))
+        }
+        StoragePolicy::Marked { reads: LookupPolicy::Markers { .. }, .. } => {
             ask.prompt.marks.iter().any(|mark| mark.block == reach)
         }
-        Keeps::Steps { .. } => true,
+        StoragePolicy::Steps { .. } => true,
     }
 }

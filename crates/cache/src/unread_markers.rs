@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::explanation::{Ask, Explanation};
-use crate::prompt::{Mark, Prompt, Section};
+use crate::explanation::{Explanation, ObservedRequest};
+use crate::prompt::{CacheMarker, CachePrompt, Section};
 use crate::reason::Reason;
-use crate::simulator::{Asked, effective, written};
-use crate::tokens::Scale;
+use crate::simulator::{SimulatedRequest, effective, written};
+use crate::tokens::TokenScale;
 
 /// In how many turns a marker must have been for nothing: once is a break, and no habit.
 const TURNS: u64 = 2;
 
 /// A marker whose prefix nobody ever finds again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadMarker {
     /// The lane.
     pub lane: String,
     /// Where it stands the first time.
@@ -35,11 +35,11 @@ enum Slot<'p> {
 /// The markers that nobody read, though the next turn of their lane came neither too early nor too late: the first of each
 /// lane and reason.
 pub(crate) fn unread(
-    asks: &[Ask],
-    scales: &[Scale],
-    asked: &[Option<Asked>],
+    asks: &[ObservedRequest],
+    scales: &[TokenScale],
+    asked: &[Option<SimulatedRequest>],
     requests: &[Explanation],
-) -> Vec<Unread> {
+) -> Vec<UnreadMarker> {
     let mut read: HashSet<u64> = HashSet::new();
     let mut lanes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (n, (ask, asked)) in asks.iter().zip(asked).enumerate() {
@@ -48,9 +48,9 @@ pub(crate) fn unread(
         read.extend(ask.prompt.blocks[..blocks].iter().map(|block| block.chain));
         lanes.entry(&ask.lane).or_default().push(n);
     }
-    let mut found: Vec<Unread> = Vec::new();
+    let mut found: Vec<UnreadMarker> = Vec::new();
     for (lane, turns) in lanes {
-        let mut slots: Vec<(Slot<'_>, Unread)> = Vec::new();
+        let mut slots: Vec<(Slot<'_>, UnreadMarker)> = Vec::new();
         let mut useful: HashSet<Slot<'_>> = HashSet::new();
         for pair in turns.windows(2) {
             let (prompt, next) = (&asks[pair[0]].prompt, &requests[pair[1]]);
@@ -65,7 +65,7 @@ pub(crate) fn unread(
                     known.reason = reason;
                 } else {
                     let (lane, pointer) = (lane.to_owned(), pointer.to_owned());
-                    slots.push((slot, Unread { lane, pointer, turns: in_time.into(), reason }));
+                    slots.push((slot, UnreadMarker { lane, pointer, turns: in_time.into(), reason }));
                 }
             }
         }
@@ -81,7 +81,7 @@ pub(crate) fn unread(
 }
 
 /// The markers that a request writes at, with where they stand.
-fn slots_of<'p>(prompt: &'p Prompt, scale: &Scale) -> Vec<(Slot<'p>, &'p Mark, &'p str)> {
+fn slots_of<'p>(prompt: &'p CachePrompt, scale: &TokenScale) -> Vec<(Slot<'p>, &'p CacheMarker, &'p str)> {
     let marks = written(prompt, &effective(prompt, scale));
     let own = marks.iter().rev().filter_map(|mark| Some((*mark, mark.pointer.as_deref()?)));
     let mut slots: Vec<_> = own

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use wire::json::Document;
 
-use crate::explanation::Miss;
+use crate::explanation::CacheMiss;
 
 /// How much is shown of a text.
 const SHOWN: usize = 60;
@@ -13,7 +13,7 @@ const BEFORE: usize = 16;
 
 /// Where two blocks part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ByteDiff {
     /// The innermost value that holds the first byte that differs.
     pub pointer: String,
     /// What stands there now.
@@ -23,7 +23,7 @@ pub struct Shown {
 }
 
 /// Where a missed prefix differs, from the bodies of the request and of the one before it.
-pub fn first_bytes(miss: &Miss, here: &[u8], there: &[u8]) -> Option<Shown> {
+pub fn byte_diff(miss: &CacheMiss, here: &[u8], there: &[u8]) -> Option<ByteDiff> {
     let [ours, theirs] = miss.spans.clone();
     let (Some(ours), Some(theirs)) = (ours.clone(), theirs.clone()) else {
         let side = |span: Option<Range<usize>>, body: &[u8]| {
@@ -32,7 +32,7 @@ pub fn first_bytes(miss: &Miss, here: &[u8], there: &[u8]) -> Option<Shown> {
         };
         let told = ours.is_some() || theirs.is_some();
         let (here, there) = (side(ours, here), side(theirs, there));
-        return told.then(|| Shown { pointer: miss.pointer.clone(), here, there });
+        return told.then(|| ByteDiff { pointer: miss.pointer.clone(), here, there });
     };
     let (our_text, their_text) = (here.get(ours.clone())?, there.get(theirs)?);
     let same = our_text.iter().zip(their_text).take_while(|(one, other)| one == other).count();
@@ -43,7 +43,7 @@ pub fn first_bytes(miss: &Miss, here: &[u8], there: &[u8]) -> Option<Shown> {
     // What comes before the value is only its frame.
     let value = document.root().pointer(&pointer).map_or(ours.start, |value| value.span().start + 1);
     let lead = same.min(at.saturating_sub(value)).min(BEFORE);
-    Some(Shown { pointer, here: around(our_text, same, lead), there: around(their_text, same, lead) })
+    Some(ByteDiff { pointer, here: around(our_text, same, lead), there: around(their_text, same, lead) })
 }
 
 /// What stands around a place, from `lead` bytes before it, with a sign where there is more.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use session::Usage;
 
-use crate::prompt::Prompt;
-use crate::tokens::Tokens;
+use crate::prompt::CachePrompt;
+use crate::tokens::TokenModel;
 
 /// From which part of a prompt on a difference is no matter of counting any more, in percent.
 const COUNTING: f64 = 25.0;
@@ -14,7 +14,7 @@ const COUNTED: f64 = 2.0;
 
 /// How sure a prediction is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Sure {
+pub enum Confidence {
     /// The usage says the same, to the token.
     Exact,
     /// The same, but nothing was foretold: it read nothing, and its own usage says how long it is.
@@ -27,8 +27,13 @@ pub enum Sure {
     Unchecked,
 }
 
-impl Sure {
-    pub(crate) fn of(tokens: &Tokens, prompt: &Prompt, predicted: &Usage, reported: Option<&Usage>) -> Self {
+impl Confidence {
+    pub(crate) fn of(
+        tokens: &TokenModel,
+        prompt: &CachePrompt,
+        predicted: &Usage,
+        reported: Option<&Usage>,
+    ) -> Self {
         if reported.is_none_or(|usage| usage.input_total() == 0) {
             return Self::Unchecked;
         }
@@ -59,7 +64,7 @@ pub(crate) fn is_beyond_counting(tokens: u64, of: u64, is_counted: bool) -> bool
     tokens as f64 * 100.0 > of as f64 * if is_counted { COUNTED } else { COUNTING }
 }
 
-impl fmt::Display for Sure {
+impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact => f.write_str("exact"),
