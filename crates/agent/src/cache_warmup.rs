@@ -1,123 +1,127 @@
-//! Forks of one turn: the first goes ahead, and the others when its answer has begun, since nothing can be read from a
-//! prompt cache before.
+//! The order of first requests of forks: of all forks of one turn, one goes first, and the others follow when its reply
+//! starts, because nothing can be read from a prompt cache before.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use session::RunId;
 use store::Seq;
 use tokio::sync::watch;
 
-/// The turns that forks are started from in this process at the moment.
+/// The turns that forks of this process start from at the moment.
 #[derive(Debug, Default)]
-pub struct CacheWarmup(Arc<Turns>);
+pub struct CacheWarmup(Arc<Warmups>);
 
-/// By the run and its reply.
+/// One warmup for each turn, by run and reply.
 #[derive(Debug, Default)]
-struct Turns(Mutex<HashMap<(RunId, Seq), Turn>>);
+struct Warmups(Mutex<HashMap<(RunId, Seq), Warmup>>);
 
 #[derive(Debug)]
-struct Turn {
-    first: watch::Sender<First>,
-    /// How many lead or follow here; without any, nobody needs to know of the turn.
-    seats: usize,
+struct Warmup {
+    leader: watch::Sender<LeaderState>,
+    /// Number of leaders and followers. Without any, the turn is forgotten.
+    members: usize,
 }
 
-/// How the first fork of a turn stands.
+/// The state of the first fork of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum First {
-    /// It waits for its answer.
-    Asks,
-    /// Its answer has begun.
-    Begun,
-    /// It is gone without one.
+pub(crate) enum LeaderState {
+    /// It waits for its reply.
+    Waiting,
+    /// Its reply has started.
+    Answered,
+    /// It ended without a reply.
     Gone,
 }
 
-/// Whether a fork goes first.
-pub(crate) enum Place {
-    /// It does. The others go when it says so; one of them leads where it is gone before.
-    Leads(Lead),
-    /// Another one does.
-    Follows(Follow),
+/// The role of a fork.
+pub(crate) enum WarmupRole {
+    /// It goes first. The others wait until its reply starts. If it ends before, one of them leads.
+    Leader(Leader),
+    /// It waits for the leader.
+    Follower(Follower),
 }
 
-/// A fork that others wait for.
-pub(crate) struct Lead {
-    first: watch::Sender<First>,
-    _seat: AgentRole,
+/// The handle of the fork that goes first.
+pub(crate) struct Leader {
+    state: watch::Sender<LeaderState>,
+    _membership: Membership,
 }
 
-/// A fork that waits for another one.
-pub(crate) struct Follow {
-    first: watch::Receiver<First>,
-    _seat: AgentRole,
+/// The handle of a fork that waits.
+pub(crate) struct Follower {
+    leader: watch::Receiver<LeaderState>,
+    _membership: Membership,
 }
 
-/// As long as it lives, its turn is known.
-struct AgentRole {
-    turns: Arc<Turns>,
+/// Keeps a turn known while it lives.
+struct Membership {
+    warmups: Arc<Warmups>,
     turn: (RunId, Seq),
 }
 
-impl Lead {
-    /// Its answer has begun.
-    pub(crate) fn begun(&self) {
-        self.first.send_replace(First::Begun);
+impl Leader {
+    /// Reports that its reply has started.
+    pub(crate) fn answered(&self) {
+        self.state.send_replace(LeaderState::Answered);
     }
 }
 
-impl Drop for Lead {
+impl Drop for Leader {
     fn drop(&mut self) {
-        self.first.send_if_modified(|first| {
-            let is_gone = *first == First::Asks;
+        self.state.send_if_modified(|state| {
+            let is_gone = *state == LeaderState::Waiting;
             if is_gone {
-                *first = First::Gone;
+                *state = LeaderState::Gone;
             }
             is_gone
         });
     }
 }
 
-impl Follow {
-    /// Waits until the first one has its answer, or is gone.
-    pub(crate) async fn wait(&mut self) -> First {
-        self.first.wait_for(|first| *first != First::Asks).await.map_or(First::Gone, |first| *first)
+impl Follower {
+    /// Waits until the leader has its reply, or is gone.
+    pub(crate) async fn wait(&mut self) -> LeaderState {
+        let ended = self.leader.wait_for(|state| *state != LeaderState::Waiting).await;
+        ended.map_or(LeaderState::Gone, |state| *state)
     }
 }
 
-impl Drop for AgentRole {
+impl Drop for Membership {
     fn drop(&mut self) {
-        let mut turns = self.turns.lock();
-        if let Some(turn) = turns.get_mut(&self.turn) {
-            turn.seats -= 1;
-            if turn.seats == 0 {
-                turns.remove(&self.turn);
+        let mut warmups = self.warmups.lock();
+        if let Some(warmup) = warmups.get_mut(&self.turn) {
+            warmup.members -= 1;
+            if warmup.members == 0 {
+                warmups.remove(&self.turn);
             }
         }
     }
 }
 
-impl Turns {
-    fn lock(&self) -> MutexGuard<'_, HashMap<(RunId, Seq), Turn>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Warmups {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(RunId, Seq), Warmup>> {
+        self.0.lock().expect("no holder panics")
     }
 }
 
 impl CacheWarmup {
-    /// The place of a fork of that turn.
-    pub(crate) fn place(&self, turn: (RunId, Seq)) -> Place {
-        let mut turns = self.0.lock();
-        let known = turns
+    /// Adds a fork of that turn and returns its role.
+    pub(crate) fn join(&self, turn: (RunId, Seq)) -> WarmupRole {
+        let mut warmups = self.0.lock();
+        let warmup = warmups
             .entry(turn.clone())
-            .or_insert_with(|| Turn { first: watch::Sender::new(First::Gone), seats: 0 });
-        known.seats += 1;
-        let seat = AgentRole { turns: Arc::clone(&self.0), turn };
-        if *known.first.borrow() != First::Gone {
-            return Place::Follows(Follow { first: known.first.subscribe(), _seat: seat });
+            .or_insert_with(|| Warmup { leader: watch::Sender::new(LeaderState::Gone), members: 0 });
+        warmup.members += 1;
+        let membership = Membership { warmups: Arc::clone(&self.0), turn };
+        if *warmup.leader.borrow() != LeaderState::Gone {
+            return WarmupRole::Follower(Follower {
+                leader: warmup.leader.subscribe(),
+                _membership: membership,
+            });
         }
-        known.first.send_replace(First::Asks);
-        Place::Leads(Lead { first: known.first.clone(), _seat: seat })
+        warmup.leader.send_replace(LeaderState::Waiting);
+        WarmupRole::Leader(Leader { state: warmup.leader.clone(), _membership: membership })
     }
 }
 
@@ -129,39 +133,39 @@ mod tests {
         (RunId::new("m"), Seq(2))
     }
 
-    /// `leads` or `follows`, with how many turns are known meanwhile.
-    fn placed(cache_warmup: &CacheWarmup) -> (Place, &'static str, usize) {
-        let place = cache_warmup.place(turn());
-        let word = if matches!(place, Place::Leads(_)) { "leads" } else { "follows" };
-        (place, word, cache_warmup.0.lock().len())
+    /// Joins the turn. Returns `leads` or `follows`, and the number of known turns.
+    fn join(cache_warmup: &CacheWarmup) -> (WarmupRole, &'static str, usize) {
+        let role = cache_warmup.join(turn());
+        let word = if matches!(role, WarmupRole::Leader(_)) { "leads" } else { "follows" };
+        (role, word, cache_warmup.0.lock().len())
     }
 
     #[test]
-    fn a_turn_is_forgotten_when_the_last_one_leaves_it() {
+    fn a_turn_is_forgotten_when_its_last_fork_is_gone() {
         let cache_warmup = CacheWarmup::default();
-        let (one, word, known) = placed(&cache_warmup);
+        let (one, word, known) = join(&cache_warmup);
         assert_eq!((word, known), ("leads", 1));
-        let (two, word, known) = placed(&cache_warmup);
+        let (two, word, known) = join(&cache_warmup);
         assert_eq!((word, known), ("follows", 1));
-        if let Place::Leads(lead) = &one {
-            lead.begun();
+        if let WarmupRole::Leader(leader) = &one {
+            leader.answered();
         }
         drop(two);
-        assert_eq!(placed(&cache_warmup).1, "follows", "its answer comes, and the turn is known");
+        assert_eq!(join(&cache_warmup).1, "follows", "its reply has started, and the turn is known");
         drop(one);
         assert!(cache_warmup.0.lock().is_empty());
-        assert_eq!(placed(&cache_warmup).1, "leads");
+        assert_eq!(join(&cache_warmup).1, "leads");
         assert!(cache_warmup.0.lock().is_empty());
     }
 
     #[tokio::test]
-    async fn who_follows_keeps_the_turn_when_the_first_one_is_gone() {
+    async fn a_follower_keeps_the_turn_when_the_leader_is_gone() {
         let cache_warmup = CacheWarmup::default();
-        let (one, ..) = placed(&cache_warmup);
-        let (Place::Follows(mut two), ..) = placed(&cache_warmup) else { panic!("somebody leads") };
+        let (one, ..) = join(&cache_warmup);
+        let (WarmupRole::Follower(mut two), ..) = join(&cache_warmup) else { panic!("it has a leader") };
         drop(one);
-        assert_eq!(two.wait().await, First::Gone);
-        let (next, word, known) = placed(&cache_warmup);
+        assert_eq!(two.wait().await, LeaderState::Gone);
+        let (next, word, known) = join(&cache_warmup);
         assert_eq!((word, known), ("leads", 1));
         drop((two, next));
         assert!(cache_warmup.0.lock().is_empty());

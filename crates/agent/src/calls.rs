@@ -1,103 +1,102 @@
-//! The tool calls of one reply: started when they are written down, run beside each other where they may, and each
-//! result written down before anything else happens with it.
+//! The tool calls of one reply: written to the journal before they are made, made together where that is safe, and each
+//! result written before it is used.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use session::{RunId, ToolResult};
-use store::{
-    CallStatus, FinishedCall, Millis, Policy, RunStatus, SeenFile, Store, StoreError, StoredToolCall,
-};
+use store::{CallStatus, FinishedCall, Policy, RunStatus, SeenFile, StoreError, StoredToolCall};
 
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::fork;
+use crate::ids;
 use crate::jobs;
-use crate::narrow;
+use crate::open_calls::{self, as_result, started_run};
+use crate::outcome::{RunOutcome, is_unfinished};
 use crate::permission::{Answer, Judgement, Question, Rules};
 use crate::picture;
 use crate::preview;
+use crate::prompts::{self, text_block};
 use crate::run::Run;
-use crate::spawn;
+use crate::skill_limits;
 use crate::stop::StopRequest;
-use crate::tool::{ToolContext, ToolOutput, text};
-use crate::tools::{CANCELLING, STARTING, outcome_of, sub_agent_output, unfinished_output};
-use crate::turns::turns;
-use crate::words;
+use crate::sub_agents::SubAgents;
+use crate::tool::{Tool, ToolContext, ToolOutput, start_slots};
+use crate::tools::{sub_agent_output, unfinished_output};
+use crate::workspace::Workspace;
 
-/// Calls what has no result yet. Ends early, between two batches, where the run is told to stop.
-pub(crate) async fn all(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
-    let open: Vec<StoredToolCall> =
-        talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
-    for batch in batches(run, open) {
+/// Runs the calls that have no result yet. Returns early, between two batches, if a stop is requested.
+pub(crate) async fn run_pending(run: &Arc<Run>, conversation: &mut Conversation) -> Result<(), RunError> {
+    for batch in batches(run, calls_that(conversation, |status| status.is_open())) {
         if run.stop.requested() > StopRequest::None {
             return Ok(());
         }
-        run.save_calls(talk.calls());
-        for finished in together(run, batch).await? {
-            talk.finished(finished);
+        run.set_open_calls(conversation.calls());
+        for finished in run_batch(run, batch).await? {
+            conversation.finished(finished);
         }
     }
     Ok(())
 }
 
-/// Gives each call that has no result yet one that says so.
-pub(crate) async fn none(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
-    let open: Vec<StoredToolCall> =
-        talk.calls().iter().filter(|call| call.status.is_open()).cloned().collect();
-    for call in open {
-        talk.finished(give_up(run, call).await?);
+/// Gives each call that has no result yet a result that says so.
+pub(crate) async fn skip_pending(run: &Arc<Run>, conversation: &mut Conversation) -> Result<(), RunError> {
+    for call in calls_that(conversation, |status| status.is_open()) {
+        conversation.finished(give_up(run, call).await?);
     }
     Ok(())
 }
 
-/// Answers the calls that an earlier process had begun, where the run is cancelled before it could take them up again.
-pub(crate) async fn end_begun(run: &Arc<Run>, talk: &mut Conversation) -> Result<(), RunError> {
-    let begun = talk.calls().iter().filter(|call| call.status == CallStatus::Running);
-    let begun: Vec<StoredToolCall> = begun.cloned().collect();
-    for call in begun {
-        talk.finished(give_up(run, call).await?);
+/// Gives results to the calls that an earlier process had started, if the run is cancelled before it resumes them.
+pub(crate) async fn end_started(run: &Arc<Run>, conversation: &mut Conversation) -> Result<(), RunError> {
+    for call in calls_that(conversation, |status| status == CallStatus::Running) {
+        conversation.finished(give_up(run, call).await?);
     }
     Ok(())
 }
 
-/// Calls that change nothing, or wait for others that work by themselves, run together; each other one has its turn
-/// alone, so that what comes behind it sees what it did.
+fn calls_that(conversation: &Conversation, has: impl Fn(CallStatus) -> bool) -> Vec<StoredToolCall> {
+    conversation.calls().iter().filter(|call| has(call.status)).cloned().collect()
+}
+
+/// Groups calls: those that change nothing, or wait for other runs, are made together. Each other call is made alone, so
+/// that later calls see its effect.
 fn batches(run: &Run, calls: Vec<StoredToolCall>) -> Vec<Vec<StoredToolCall>> {
-    // What ends another is seen by what comes behind it.
-    let together = |call: &StoredToolCall| {
-        call.policy == Policy::Pure || run.tools.waits(&call.name) && call.name != CANCELLING
+    let waits = |tool: &dyn Tool| tool.waits() && !tool.ends_runs();
+    let joins = |call: &StoredToolCall| {
+        call.policy == Policy::Pure || run.bounds.tools.find(&call.name).is_some_and(waits)
     };
     let mut batches: Vec<Vec<StoredToolCall>> = Vec::new();
     for call in calls {
         match batches.last_mut() {
-            Some(batch) if together(&call) && together(&batch[0]) => batch.push(call),
+            Some(batch) if joins(&call) && joins(&batch[0]) => batch.push(call),
             _ => batches.push(vec![call]),
         }
     }
     batches
 }
 
-async fn together(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<StoredToolCall>, RunError> {
+async fn run_batch(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<StoredToolCall>, RunError> {
     let (lost, to_start): (Vec<_>, Vec<_>) = batch.into_iter().partition(may_have_run);
     let mut finished = Vec::new();
     for call in lost {
-        let result = placeholder(&call, words::MAY_HAVE_RUN);
+        let result = placeholder(&call, prompts::MAY_HAVE_RUN);
         finished.push(finish(run, call, CallStatus::MayHaveRun, None, result).await?);
     }
-    let Some((to_start, refused)) = judged(run, to_start).await? else { return Ok(finished) };
-    for (call, why) in refused {
-        finished.push(refuse(run, call, why).await?);
+    let Some((to_start, denied)) = judge_calls(run, to_start).await? else { return Ok(finished) };
+    for (call, why) in denied {
+        finished.push(deny(run, call, why).await?);
     }
     if to_start.is_empty() {
         return Ok(finished);
     }
     let keys: Vec<_> = to_start.iter().map(|call| call.key.clone()).collect();
     crash::point("call.intent.before");
-    match run.kernel.store.start_calls(&run.id, &keys, run.kernel.clock.millis()).await {
-        // Another process asked for it, and nobody has looked for that yet.
+    match run.kernel.store.start_calls(run.id(), &keys, run.kernel.clock.millis()).await {
+        // Another process has requested it, and this one has not looked since.
         Err(StoreError::CancelRequested(_)) => {
             run.stop_handle.request(StopRequest::Cancel);
             return Ok(finished);
@@ -105,20 +104,45 @@ async fn together(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<Stor
         started => started?,
     }
     crash::point("call.intent.after");
-    let context = run.context(&to_start[0])?;
-    // Who only waits for others leaves them its place.
-    let waits = to_start.iter().any(|call| run.tools.waits(&call.name) && !is_launch(call));
+    let context = tool_context(run, &to_start[0])?;
+    // A run that only waits for others lets them have its slot.
+    let tool = |call: &StoredToolCall| run.bounds.tools.find(&call.name);
+    let waits = to_start.iter().any(|call| tool(call).is_some_and(Tool::waits) && !is_background(call));
     if waits {
-        run.leave_place();
+        run.release_slot();
     }
     let done = perform_all(run, to_start, context, finished).await;
     if waits {
-        run.take_place().await;
+        run.acquire_slot().await;
     }
     done
 }
 
-/// Makes calls beside each other, and writes each result down as it comes.
+/// Creates the surroundings of a call. The workspace has the rules of the run, of those above it, and of their skills.
+fn tool_context(run: &Arc<Run>, call: &StoredToolCall) -> Result<ToolContext, RunError> {
+    let seen = run.kernel.store.run(run.id()).seen_files()?;
+    let rules: Vec<Arc<Rules>> =
+        run.bounds.rules.iter().cloned().chain(skill_limits::rules_above(run)).collect();
+    let workspace = Workspace::clone(&run.kernel.workspace);
+    let workspace = rules.iter().fold(workspace, |all, rules| all.with_rules(Arc::clone(rules)));
+    Ok(ToolContext {
+        workspace: Arc::new(workspace),
+        seen: Arc::new(seen.into_iter().map(|file| (file.path, file.sha256)).collect()),
+        processes: Arc::clone(&run.tree.processes),
+        caller: Some(Arc::new(SubAgents(Arc::clone(run)))),
+        now: run.kernel.clock.now(),
+        // Memory and tasks must be on the disk, even for a fork whose journal is in memory.
+        store: run.kernel.store.on_disk(),
+        thread: run.row.thread.clone(),
+        call: call.key.clone(),
+        call_id: call.call.clone(),
+        rules: std::iter::once(Arc::clone(&run.kernel.rules)).chain(rules).collect(),
+        skills: Arc::clone(&run.kernel.skills),
+        start_slot: None,
+    })
+}
+
+/// Makes calls at the same time, and writes each result when it comes.
 async fn perform_all(
     run: &Arc<Run>,
     to_start: Vec<StoredToolCall>,
@@ -126,9 +150,9 @@ async fn perform_all(
     mut finished: Vec<StoredToolCall>,
 ) -> Result<Vec<StoredToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
-    let mut turns = turns(to_start.iter().filter(|call| starts(call)).count());
+    let mut slots = start_slots(to_start.iter().filter(|call| starts_runs(run, call)).count());
     for (index, call) in to_start.iter().enumerate() {
-        run.tell(EventKind::CallStarted {
+        run.emit(EventKind::CallStarted {
             call: call.call.clone(),
             name: call.name.clone(),
             input: String::from_utf8_lossy(&call.input).into_owned(),
@@ -136,7 +160,7 @@ async fn perform_all(
         let context = ToolContext {
             call: call.key.clone(),
             call_id: call.call.clone(),
-            turn: if starts(call) { turns.next().map(Arc::new) } else { None },
+            start_slot: if starts_runs(run, call) { slots.next().map(Arc::new) } else { None },
             ..context.clone()
         };
         let work = perform(run, call, context);
@@ -146,24 +170,24 @@ async fn perform_all(
     loop {
         let ended = tokio::select! {
             ended = running.join_next() => ended,
-            () = run.stop.wait_for(StopRequest::Cancel) => break, // whose result nobody wants is dropped with the others
+            () = run.stop.wait_for(StopRequest::Cancel) => break, // the remaining results are dropped
         };
         let Some(ended) = ended else { return Ok(finished) };
-        let (index, (output, took, given_up)) = ended.map_err(|_| RunError::ToolTaskLost)?;
+        let (index, (output, took, timed_out)) = ended.map_err(|_| RunError::ToolTaskLost)?;
         let Some(call) = to_start[index].take() else { continue };
         crash::note(&format!("effect {}", call.call));
         crash::point("call.effect.after");
         let status = match output.is_error {
-            // Nobody waits for it any more, and it may still happen.
-            true if (given_up || output.is_uncertain) && call.policy != Policy::Pure => {
+            // The effect may still happen.
+            true if (timed_out || output.is_uncertain) && call.policy != Policy::Pure => {
                 CallStatus::MayHaveRun
             }
             true => CallStatus::Failed,
             false => CallStatus::Done,
         };
         let ToolOutput { mut blocks, is_error, seen, fetches, .. } = output;
-        blocks.extend(run.tell_made().iter().map(|made| text(&format!("\n[{made}]"))));
-        let blocks = picture::for_eyes_of(&run.model, blocks);
+        blocks.extend(run.emit_disarmed().iter().map(|text| text_block(&format!("\n[{text}]"))));
+        let blocks = picture::for_model(&run.row.model, blocks);
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
         finished.push(finish_with(run, call, (status, None), result, (seen, fetches), took).await?);
@@ -178,15 +202,15 @@ async fn perform_all(
     Ok(finished)
 }
 
-/// Those that may be made, and those that may not with the reason. Nothing where the run was told to stop while somebody
-/// was asked.
-async fn judged(
+/// Separates the calls that may be made from those that are denied, with the reasons. Returns `None` if a stop was
+/// requested during a question.
+async fn judge_calls(
     run: &Arc<Run>,
     calls: Vec<StoredToolCall>,
 ) -> Result<Option<(Vec<StoredToolCall>, Vec<(StoredToolCall, String)>)>, RunError> {
     let kernel = &run.kernel;
-    let skills = narrow::skills_in_use(run)?;
-    let base = match &run.allowed {
+    let skills = skill_limits::skills_in_use(run)?;
+    let base = match &run.bounds.allowed {
         None => Arc::clone(&kernel.rules),
         Some(allowed) => {
             let mut rules = Rules::clone(&kernel.rules);
@@ -194,20 +218,19 @@ async fn judged(
             Arc::new(rules)
         }
     };
-    let (mut may, mut may_not) = (Vec::new(), Vec::new());
+    let (mut allowed, mut denied) = (Vec::new(), Vec::new());
     for call in calls {
-        // What is no JSON is refused by the tool, with better words.
+        // The tool itself reports an input that is not JSON.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
         let judged = |rules: &Rules| rules.judge(&call.name, &input, &kernel.workspace);
-        let all = run.rules.iter().fold(judged(&base), |known, rules| known.and(judged(rules)));
-        let by_skills = narrow::judge(&skills, &call.name, &input, &kernel.workspace);
-        let all = fork::judge(run, &call.name, all.and(by_skills));
-        let why = match all {
+        let all = run.bounds.rules.iter().fold(judged(&base), |known, rules| known.and(judged(rules)));
+        let by_skills = skill_limits::judge(&skills, &call.name, &input, &kernel.workspace);
+        let why = match fork::judge(run, &call.name, all.and(by_skills)) {
             Judgement::Allow => None,
             Judgement::Deny(why) => Some(why),
             Judgement::Ask(why) => {
                 let question = Question {
-                    agent: run.name(),
+                    agent: run.display_name(),
                     tool: call.name.clone(),
                     input: String::from_utf8_lossy(&call.input).into_owned(),
                     why,
@@ -223,84 +246,77 @@ async fn judged(
             }
         };
         match why {
-            None => may.push(call),
-            Some(why) => may_not.push((call, why)),
+            None => allowed.push(call),
+            Some(why) => denied.push((call, why)),
         }
     }
-    Ok(Some((may, may_not)))
+    Ok(Some((allowed, denied)))
 }
 
-/// Answers a call that may not be made. One that was begun before, in a process that is gone, may have happened all the
-/// same, and whom it had started works on.
-async fn refuse(run: &Arc<Run>, call: StoredToolCall, why: String) -> Result<StoredToolCall, RunError> {
-    let begun = call.status == CallStatus::Running && call.policy != Policy::Pure;
-    if !begun || starts(&call) && started(&run.kernel.store, &call)?.is_none() {
-        let result = placeholder(&call, &words::refused(&why));
+/// Denies a call. One that an earlier process started may have had an effect, and the run that it started continues.
+async fn deny(run: &Arc<Run>, call: StoredToolCall, why: String) -> Result<StoredToolCall, RunError> {
+    let store = &run.kernel.store;
+    let is_started = call.status == CallStatus::Running && call.policy != Policy::Pure;
+    if !is_started || starts_runs(run, &call) && started_run(store, &call)?.is_none() {
+        let result = placeholder(&call, &prompts::denied(&why));
         return finish(run, call, CallStatus::Denied, Some(why), result).await;
     }
-    let works_on =
-        started(&run.kernel.store, &call)?.filter(|row| starts(&call) && jobs::goes_on(row.status));
+    let continues =
+        started_run(store, &call)?.filter(|row| starts_runs(run, &call) && is_unfinished(row.status));
     let call = give_up(run, call).await?;
-    if let Some(child) = works_on {
-        jobs::again(run, &child.id, true).await?;
+    if let Some(child) = continues {
+        jobs::resume_child(run, &child.id, true).await?;
     }
     Ok(call)
 }
 
-/// A run is called after it.
-fn starts(call: &StoredToolCall) -> bool {
-    STARTING.contains(&call.name.as_str())
+fn starts_runs(run: &Run, call: &StoredToolCall) -> bool {
+    open_calls::starts_runs(&run.kernel.tools, call)
 }
 
-/// The run that a call has started.
-fn started(store: &Store, call: &StoredToolCall) -> Result<Option<store::Run>, StoreError> {
-    match store.run(&spawn::id(&call.key)).row() {
-        Err(StoreError::NoRun(_)) => Ok(None),
-        row => row.map(Some),
-    }
-}
-
-/// It starts a sub-agent and does not wait for it.
-fn is_launch(call: &StoredToolCall) -> bool {
+/// Returns whether a call starts a sub-agent and does not wait for it.
+fn is_background(call: &StoredToolCall) -> bool {
     let input: serde_json::Value = serde_json::from_slice(&call.input).unwrap_or_default();
     input["run_in_background"] == true
 }
 
-/// It was started in a process that is gone, and must not be started twice.
+/// Returns whether an earlier process has started a call that must not be made twice.
 fn may_have_run(call: &StoredToolCall) -> bool {
     call.policy == Policy::Unsafe && call.status == CallStatus::Running
 }
 
-/// The work of one call, to be done beside others. A tool that breaks or hangs is an answer too.
+/// Returns the work of one call, for a task of its own: its output, its duration, and whether it timed out. A panic is an
+/// output, too.
 fn perform(
     run: &Arc<Run>,
     call: &StoredToolCall,
     context: ToolContext,
 ) -> impl Future<Output = (ToolOutput, Duration, bool)> + Send + use<> {
-    let tools = Arc::clone(&run.tools);
+    let tools = Arc::clone(&run.bounds.tools);
     let (name, input) = (call.name.clone(), call.input.clone());
     let deadline = tools.deadline(&name);
     async move {
         let started = Instant::now();
-        let broken = name.clone();
-        // In a set, since what is in one ends with it: a tool that is given up does nothing more.
+        let tool = name.clone();
+        // A task in a set ends with the set, so that a tool that timed out does nothing more.
         let mut work = tokio::task::JoinSet::new();
         work.spawn(async move { tools.call(&name, &input, &context).await });
-        let (output, given_up) = match tokio::time::timeout(deadline, work.join_next()).await {
+        let (output, timed_out) = match tokio::time::timeout(deadline, work.join_next()).await {
             Ok(Some(Ok(output))) => (output, false),
             Ok(_) => {
-                (ToolOutput::error(format!("`{broken}` broke; that is a bug in it, not in your call")), false)
+                let text = format!("`{tool}` crashed; this is a bug in the tool, not in your call");
+                (ToolOutput::error(text), false)
             }
             Err(_) => {
-                let seconds = deadline.as_secs();
-                (ToolOutput::error(format!("`{broken}` took longer than {seconds} s and was given up")), true)
+                let text = format!("`{tool}` was stopped: it took longer than {} s", deadline.as_secs());
+                (ToolOutput::error(text), true)
             }
         };
-        (output, started.elapsed(), given_up)
+        (output, started.elapsed(), timed_out)
     }
 }
 
-/// Writes down what became of a call that was not made; why, where it was refused.
+/// Writes the result of a call that was not made, with the reason if it was denied.
 async fn finish(
     run: &Arc<Run>,
     call: StoredToolCall,
@@ -311,7 +327,7 @@ async fn finish(
     finish_with(run, call, (status, reason), result, (Vec::new(), None), Duration::ZERO).await
 }
 
-/// Writes a result down, with what the agent knows from it: files, and the end of a job, of which it is not told again.
+/// Writes a result, with the files that the agent knows from it, and the job whose end it reports.
 async fn finish_with(
     run: &Arc<Run>,
     mut call: StoredToolCall,
@@ -334,83 +350,48 @@ async fn finish_with(
     }
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     run.log_call(&call, status, ms);
-    let text = preview.clone().unwrap_or_else(|| preview::words(&result));
-    // What was settled before the loop began is in the journal; events begin with the loop.
-    if run.is_started() {
+    let text = preview.clone().unwrap_or_else(|| preview::text_of(&result));
+    // Events begin with the loop. Calls that were settled before it are in the journal.
+    if run.has_events() {
         let input = String::from_utf8_lossy(&call.input).into_owned();
         let (id, name) = (call.call.clone(), call.name.clone());
-        run.tell(EventKind::CallFinished { call: id, name, input, status, text, reason, ms });
+        run.emit(EventKind::CallFinished { call: id, name, input, status, text, reason, ms });
     }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)
 }
 
-/// Answers a call that waited for a sub-agent, and will not any more. What that has answered is not lost, and what still
-/// works goes on in the background.
-async fn leave(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
-    let child = spawn::id(&call.key);
-    // Looked for before its row is read: who is seen at work there ends by itself.
-    let is_here = run.tree.member(&child).is_some();
-    let output = match started(&run.kernel.store, &call)? {
-        None => ToolOutput::error(words::NO_RESULT),
-        Some(row) if run.stop.requested() == StopRequest::Cancel => {
-            if !is_here && jobs::goes_on(row.status) {
-                // Told to stop like its parent, it writes its own end down, and takes along whoever works for it.
-                jobs::again(run, &child, false).await?;
-            }
-            ToolOutput::error(unfinished_output(&child, RunStatus::CancelledByParent, words::ENDED_WITH_YOU))
-        }
-        Some(row) if jobs::goes_on(row.status) => {
-            jobs::make(run, &child).await?;
-            ToolOutput::error(unfinished_output(&child, RunStatus::Paused, words::GOES_ON))
-        }
-        Some(row) => sub_agent_output(&outcome_of(row), None),
-    };
-    let (status, result) = said(&call, output);
-    finish(run, call, status, None, result).await
-}
-
-fn said(call: &StoredToolCall, output: ToolOutput) -> (CallStatus, ToolResult) {
-    let ToolOutput { blocks, is_error, .. } = output;
-    let status = if is_error { CallStatus::Failed } else { CallStatus::Done };
-    (status, ToolResult { call: call.call.clone(), blocks, is_error, server: false })
-}
-
-/// Gives a call a result that it will never get by being run.
-pub(crate) async fn give_up(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
-    if call.status == CallStatus::Running && starts(&call) {
-        return leave(run, call).await;
+/// Gives a result to a call that is not made, or not awaited, any more.
+async fn give_up(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
+    if call.status == CallStatus::Running && starts_runs(run, &call) {
+        return detach_child(run, call).await;
     }
-    let (status, result) = given_up(&call);
+    let (status, result) = open_calls::no_result(&run.kernel.tools, &call);
     finish(run, call, status, None, result).await
 }
 
-/// The results that calls of a run get which is ended while nobody is at work on it, together with all below it.
-pub(crate) fn left_open(store: &Store, run: &RunId, at: Millis) -> Result<Vec<FinishedCall>, StoreError> {
-    let mut calls = store.run(run).tool_calls()?;
-    calls.retain(|call| call.status.is_open());
-    let finished = calls.into_iter().map(|call| {
-        let row = if starts(&call) { started(store, &call)? } else { None };
-        let (status, result) = match row {
-            None => given_up(&call),
-            Some(row) if jobs::goes_on(row.status) => {
-                let with_it = unfinished_output(&row.id, RunStatus::CancelledByParent, words::ENDED_WITH_YOU);
-                said(&call, ToolOutput::error(with_it))
+/// Gives a result to a call that does not wait for its sub-agent any more: the answer if there is one. A sub-agent that
+/// still works continues as a job.
+async fn detach_child(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
+    let child = ids::child_id(&call.key);
+    // Before its row is read: a run that is at work here ends by itself.
+    let is_here = run.tree.member(&child).is_some();
+    let output = match started_run(&run.kernel.store, &call)? {
+        None => ToolOutput::error(prompts::NO_RESULT),
+        Some(row) if run.stop.requested() == StopRequest::Cancel => {
+            if !is_here && is_unfinished(row.status) {
+                // It gets its parent's cancel, writes its own end, and cancels the runs below it.
+                jobs::resume_child(run, &child, false).await?;
             }
-            Some(row) => said(&call, sub_agent_output(&outcome_of(row), None)),
-        };
-        let preview = preview::decide(&result);
-        Ok(FinishedCall { key: call.key, status, result, preview, seen: Vec::new(), at })
-    });
-    finished.collect()
-}
-
-fn given_up(call: &StoredToolCall) -> (CallStatus, ToolResult) {
-    let (status, sentence) = match (call.status, call.policy) {
-        (CallStatus::Running, _) if starts(call) => (CallStatus::Failed, words::NO_RESULT),
-        (CallStatus::Running, Policy::Pure) => (CallStatus::Failed, words::NO_RESULT),
-        (CallStatus::Running, _) => (CallStatus::MayHaveRun, words::MAY_HAVE_RUN),
-        _ => (CallStatus::Failed, words::NO_RESULT),
+            let status = RunStatus::CancelledByParent;
+            ToolOutput::error(unfinished_output(&child, status, prompts::ENDED_WITH_YOU))
+        }
+        Some(row) if is_unfinished(row.status) => {
+            jobs::promote_to_job(run, &child).await?;
+            ToolOutput::error(unfinished_output(&child, RunStatus::Paused, prompts::CONTINUES_AS_JOB))
+        }
+        Some(row) => sub_agent_output(&RunOutcome::of(row), None),
     };
-    (status, placeholder(call, sentence))
+    let (status, result) = as_result(&call, output);
+    finish(run, call, status, None, result).await
 }

@@ -1,74 +1,78 @@
-//! A conversation that has become too long goes on with a summary of itself.
+//! Compaction: replaces the older part of a long conversation by a summary.
 
 use session::Role;
 use store::{NewMessage, Origin, Seq};
 
-use crate::ask::{self, Asked};
-use crate::conversation::{Conversation, Open, Said, Telling};
+use crate::conversation::{Conversation, NextMessage, OpenRequest, WireMessage};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
+use crate::model_call::{self, CallOutcome};
+use crate::prompts::{self, text_block};
+use crate::reminders;
 use crate::run::Run;
-use crate::tool;
-use crate::words;
 
-/// Replaces the older messages. What there is to tell is said first: the results that the summary has to know.
+/// Replaces the older messages by a summary. `next` is sent with its request, because the summary has to cover results.
 ///
-/// What is in flight stays word for word: the last reply with what was said to it, or the last question.
-pub(crate) async fn compact(run: &Run, talk: &mut Conversation, telling: Telling) -> Result<Asked, RunError> {
-    let (text, to) = match talk.open() {
-        Some(Open::Summary(text, to)) => {
+/// The last reply with its results, or the last prompt, is kept word for word.
+pub(crate) async fn compact(
+    run: &Run,
+    conversation: &mut Conversation,
+    next: NextMessage,
+) -> Result<CallOutcome, RunError> {
+    let (text, to) = match conversation.open() {
+        Some(OpenRequest::Summary(text, to)) => {
             let known = (text.clone(), Some(*to));
-            talk.take_open();
+            conversation.take_open();
             known
         }
-        _ => match asked_for(run, talk, telling).await? {
+        _ => match request_summary(run, conversation, next).await? {
             Ok(summary) => summary,
-            Err(asked) => return Ok(asked),
+            Err(outcome) => return Ok(outcome),
         },
     };
     let at = run.kernel.clock.millis();
-    let mut summary = vec![tool::text(&run.settings.context), tool::text(&words::summary(&text))];
-    summary.extend(run.tasks()?);
-    summary.extend(run.jobs()?);
-    summary.extend(run.remembered()?);
-    summary.extend(run.told_as_fork()?);
-    let summary = talk.encode(summary).map_err(RunError::Encode)?;
-    let carried: Vec<Said> = talk.behind(to).to_vec();
+    let mut summary = vec![text_block(&run.settings.context), text_block(&prompts::summary(&text))];
+    summary.extend(reminders::tasks(run)?);
+    summary.extend(reminders::jobs(run)?);
+    summary.extend(reminders::thread_memory(run)?);
+    summary.extend(reminders::fork_prompt(run)?);
+    let summary = conversation.encode(summary).map_err(RunError::Encode)?;
+    let carried: Vec<WireMessage> = conversation.after_summary(to).to_vec();
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];
     messages
-        .extend(carried.into_iter().map(|said| message(said.role, Origin::Carried, said.bytes, None, at)));
-    let written = |message: &NewMessage| Said {
-        seq: Seq::FIRST, // until the journal says which
+        .extend(carried.into_iter().map(|kept| message(kept.role, Origin::Carried, kept.bytes, None, at)));
+    let on_wire = |message: &NewMessage| WireMessage {
+        seq: Seq::FIRST, // replaced below
         role: message.role,
         origin: message.origin,
         bytes: String::from_utf8_lossy(&message.bytes).into_owned(),
     };
-    let mut said: Vec<Said> = messages.iter().map(written).collect();
+    let mut compacted: Vec<WireMessage> = messages.iter().map(on_wire).collect();
     crash::point("compact.commit.before");
-    let first = run.kernel.store.compact_messages(&run.id, messages).await?;
+    let first = run.kernel.store.compact_messages(run.id(), messages).await?;
     crash::point("compact.commit.after");
-    for (said, seq) in said.iter_mut().zip(first.0..) {
-        said.seq = Seq(seq);
+    for (message, seq) in compacted.iter_mut().zip(first.0..) {
+        message.seq = Seq(seq);
     }
-    talk.compacted(said);
-    run.tell(EventKind::Compacted { seq: first.0 });
-    Ok(Asked::Answered)
+    conversation.compacted(compacted);
+    run.emit(EventKind::Compacted { seq: first.0 });
+    Ok(CallOutcome::Answered)
 }
 
-/// How often a model is asked that would rather go on with its work.
+/// Number of requests to a model that continues its work instead of summarizing.
 const TRIES: usize = 2;
 
-async fn asked_for(
+async fn request_summary(
     run: &Run,
-    talk: &mut Conversation,
-    mut telling: Telling,
-) -> Result<Result<(String, Option<Seq>), Asked>, RunError> {
+    conversation: &mut Conversation,
+    mut next: NextMessage,
+) -> Result<Result<(String, Option<Seq>), CallOutcome>, RunError> {
     for _ in 0..TRIES {
-        match ask::summary(run, talk, std::mem::take(&mut telling)).await? {
+        match model_call::summary(run, conversation, std::mem::take(&mut next)).await? {
             Ok((Some(text), to)) => return Ok(Ok((text, to))),
             Ok((None, _)) => {}
-            Err(asked) => return Ok(Err(asked)),
+            Err(outcome) => return Ok(Err(outcome)),
         }
     }
     Err(RunError::NoSummary)

@@ -1,7 +1,6 @@
-//! One run's conversation as the journal has it, and what comes next.
+//! One run's conversation as the journal has it, and the next step.
 //!
-//! Pure: the loop reads the journal into a [`Conversation`], asks it what is [`Next`], does that, and tells it what
-//! came of it. A run that was killed is read the same way, so resuming is not a case of its own.
+//! Pure: the loop loads the journal into a [`Conversation`], asks it for the [`Next`] step, takes it, and adds the result.
 
 use session::{Block, Message, Role, RunId, StopReason, ToolResult};
 use store::{
@@ -10,158 +9,175 @@ use store::{
 };
 use wire::dialect::{DecodedResponse, Dialect, EncodeError};
 
+use crate::final_text::FinalText;
 use crate::preview;
+use crate::prompts::{self, text_block};
 use crate::request;
-use crate::run::starts_anew;
 use crate::schema;
 use crate::settings::RunSettings;
-use crate::spoken::Spoken;
-use crate::words;
 
-/// How many messages carry a cache marker besides the tools and the system prompt: the newest, and the one that was
-/// the newest before, which the provider has already.
+/// Number of messages with a cache marker: the newest, and the one that was the newest in the request before, which the
+/// provider has cached already.
 const MARKED: usize = 2;
 
-/// In usual texts.
+/// Bytes per token in usual texts.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// A conversation, as far as it is durable.
+/// A conversation, as far as it is in the journal.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) dialect: Dialect,
-    /// The request up to its messages.
+    /// The head of its requests.
     pub(crate) head: Head,
-    /// What the model sees, in order.
-    pub(crate) messages: Vec<Said>,
-    /// How many replies there were, those included that a summary has replaced.
+    /// The messages that the model sees.
+    pub(crate) messages: Vec<WireMessage>,
+    /// Number of replies, including those that a summary has replaced.
     pub(crate) step: u32,
-    /// How many of them since somebody last said something: those are limited.
-    pub(crate) since_prompt: u32,
-    /// The tokens of the last request and its reply; 0 where none is known, and more than there can be where a
-    /// summary is due.
-    pub(crate) filled: u64,
-    /// What it has said.
-    pub(crate) spoken: Spoken,
-    /// How many calls were refused since one was made.
-    refused: u32,
-    /// How many were refused in all.
-    refused_in_all: u32,
-    /// The provider would not take all of it: then the summary is asked for without what is in flight.
+    /// Number of replies since the last message from outside. The step limit counts these.
+    pub(crate) steps_since_prompt: u32,
+    /// Tokens of the last request and its reply. 0 if unknown, and the maximum if a summary is due.
+    pub(crate) context_tokens: u64,
+    /// Its last answer.
+    pub(crate) final_text: FinalText,
+    denials: Denials,
+    /// Whether the provider rejected the conversation as too long. The summary is then requested without the last messages.
     too_long: bool,
-    /// Nothing behind this message is to be kept in the prompt cache.
-    pub(crate) mark_up_to: Option<Seq>,
-    /// The last message that a fork shares with the others of its turn, until it has a reply of its own: what is written
-    /// up to there is for all of them.
-    pub(crate) shared_to: Option<Seq>,
+    pub(crate) cache: CacheScope,
     last: Last,
-    open: Option<Open>,
-    /// It was told that its answer has not the shape that was asked for; a summary may have replaced that since.
+    open: Option<OpenRequest>,
+    /// Whether the model was asked to correct its answer. A summary may have replaced that message.
     pub(crate) repaired: bool,
-    /// What waits for the next turn.
-    news: Vec<InboxEntry>,
+    /// The inbox entries for the next turn.
+    inbox: Vec<InboxEntry>,
 }
 
-/// What is said to the model next, where there is anything to say.
+/// Denied calls since the last prompt.
+#[derive(Debug, Default)]
+struct Denials {
+    in_a_row: u32,
+    total: u32,
+}
+
+/// The part of a fork's messages that may be cached.
+#[derive(Debug, Default)]
+pub(crate) struct CacheScope {
+    /// The last message that may have a cache marker.
+    pub(crate) mark_up_to: Option<Seq>,
+    /// The last message that all forks of a turn share. Until a fork has its own reply, it caches only up to there.
+    pub(crate) shared_to: Option<Seq>,
+}
+
+/// The next message to the model. It may be empty.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Telling {
+pub(crate) struct NextMessage {
     pub(crate) blocks: Vec<Block>,
-    /// What of the inbox it says.
+    /// The inbox entries that it delivers.
     pub(crate) delivers: Vec<InboxId>,
-    /// The jobs that this tells of.
+    /// The jobs whose ends it reports.
     pub(crate) jobs: Vec<RunId>,
 }
 
-/// One message on the wire.
+/// One message as it is sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct WireMessage {
     pub(crate) seq: Seq,
     pub(crate) role: Role,
     pub(crate) origin: Origin,
     pub(crate) bytes: String,
 }
 
-/// Whose turn it is.
+/// The last message.
 #[derive(Debug)]
 enum Last {
-    /// The model's: the last message is a question.
-    Question,
-    /// Ours: it has replied.
+    /// A message to the model.
+    Prompt,
+    /// A reply.
     Reply { stop: Option<StopReason>, calls: Vec<StoredToolCall> },
 }
 
-/// A question that is written down and has no use made of its answer yet.
+/// A request in the journal whose reply is missing or not used yet.
 #[derive(Clone, Debug)]
-pub(crate) enum Open {
-    /// It waits for an answer.
-    Asked(Written),
-    /// A summary that came: its text, and the last message that it is about.
+pub(crate) enum OpenRequest {
+    /// It has no reply.
+    Sent(SentRequest),
+    /// A summary that was received: its text, and the last message that it covers.
     Summary(String, Seq),
 }
 
-/// A question as it was written down.
+/// A request as the journal has it.
 #[derive(Clone, Debug)]
-pub(crate) struct Written {
+pub(crate) struct SentRequest {
     pub(crate) call: ModelCallId,
     pub(crate) purpose: Purpose,
     /// Its last message.
     pub(crate) to: Seq,
-    /// What it begins with.
+    /// Digest of its head.
     pub(crate) head: Digest,
-    /// All of it.
+    /// Digest of the whole request.
     pub(crate) request: Digest,
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// Ask the model, and say this first.
-    Ask(Telling),
-    /// Ask for a summary, and say this first.
-    Compact(Telling),
-    /// Call the tools that have no result.
+    /// Request the next turn, after this message.
+    Ask(NextMessage),
+    /// Request a summary, after this message.
+    Compact(NextMessage),
+    /// Run the calls without a result.
     Call,
-    /// End: so many calls were refused.
-    Refused(u32),
-    /// End: it was asked so often in a row to go on, and is still not done.
+    /// End: that many calls were denied.
+    CallsDenied(u32),
+    /// End: the answer was cut off that many times in a row.
     CutOff(u32),
-    /// End.
+    /// End with this status.
     End(RunStatus),
 }
 
-/// How many calls in a row may be refused, and how many in all until somebody says something.
-const REFUSALS: u32 = 8;
-const REFUSALS_IN_ALL: u32 = 3 * REFUSALS;
+/// Limits of denied calls: in a row, and since the last prompt.
+const MAX_DENIALS: u32 = 8;
+const MAX_DENIALS_IN_TOTAL: u32 = 3 * MAX_DENIALS;
 
-/// How often in a row an answer that was cut off at the output limit is gone on with.
-const CUTS: u32 = 8;
+/// Maximum number of continuations in a row of an answer that was cut off at the output limit.
+const MAX_CUTS: u32 = 8;
+
+impl Denials {
+    fn count(&mut self, is_denied: bool) {
+        self.in_a_row = if is_denied { self.in_a_row + 1 } else { 0 };
+        self.total += u32::from(is_denied);
+    }
+
+    fn are_too_many(&self) -> bool {
+        self.in_a_row >= MAX_DENIALS || self.total >= MAX_DENIALS_IN_TOTAL
+    }
+}
 
 impl Conversation {
-    /// The conversation of a journal. `head` is what its requests begin with.
+    /// Creates the conversation of a journal. `head` is the head of its requests.
     pub(crate) fn of(journal: RunSnapshot, dialect: Dialect, head: Head) -> Self {
         let RunSnapshot { messages, last_call, calls, .. } = journal;
-        let spoken = Spoken::of(&messages);
+        let final_text = FinalText::of(&messages);
         let summary = messages.iter().filter(|m| m.origin == Origin::Summary).map(|m| m.seq).max();
         let replied = messages.last().filter(|message| message.origin == Origin::Reply);
         let answered = last_call.as_ref().filter(|call| call.status == ModelCallStatus::Answered);
         let last = match (replied, &last_call) {
-            // A turn that was paused has been asked to go on with nothing said in between.
-            (Some(reply), Some(call)) if call.to >= reply.seq => Last::Question,
+            // A paused turn is continued without a message in between.
+            (Some(reply), Some(call)) if call.to >= reply.seq => Last::Prompt,
             (Some(_), _) => Last::Reply { stop: answered.and_then(|call| stop_of(dialect, call)), calls },
-            (None, _) => Last::Question,
+            (None, _) => Last::Prompt,
         };
         let unused = |call: &&ModelCall| call.purpose == Purpose::Summary && summary < Some(call.to);
         let due = last_call.as_ref().filter(unused);
         let open = last_call.as_ref().and_then(|call| match call.status {
-            ModelCallStatus::Asked => Some(Open::Asked(Written {
+            ModelCallStatus::Asked => Some(OpenRequest::Sent(SentRequest {
                 call: call.id,
                 purpose: call.purpose,
                 to: call.to,
                 head: call.head,
                 request: call.request_sha256,
             })),
-            ModelCallStatus::Answered => {
-                due.and_then(|call| Some(Open::Summary(summary_of(&reply_of(dialect, call)?)?, call.to)))
-            }
+            ModelCallStatus::Answered => due
+                .and_then(|call| Some(OpenRequest::Summary(summary_of(&reply_of(dialect, call)?)?, call.to))),
             ModelCallStatus::Failed => None,
         });
         // Every call counts the step it is asked for; only a turn that was answered has taken it.
@@ -169,194 +185,193 @@ impl Conversation {
             (ModelCallStatus::Answered, Purpose::Turn) => call.step,
             _ => call.step.saturating_sub(1),
         });
-        let filled = answered.filter(|call| call.purpose == Purpose::Turn && summary < Some(call.to));
-        let said = messages.into_iter().map(|message| Said {
+        let measured = answered.filter(|call| call.purpose == Purpose::Turn && summary < Some(call.to));
+        let messages = messages.into_iter().map(|message| WireMessage {
             seq: message.seq,
             role: message.role,
             origin: message.origin,
             bytes: String::from_utf8_lossy(&message.bytes).into_owned(),
         });
-        let filled = match due {
+        let context_tokens = match due {
             Some(_) => u64::MAX,
-            None => filled.map_or(0, |call| self::filled(&call.usage)),
+            None => measured.map_or(0, |call| context_tokens(&call.usage)),
         };
-        let said = Self::with(dialect, head, said.collect());
-        Self { step, since_prompt: step, filled, spoken, last, open, ..said }
+        let empty = Self::with(dialect, head, messages.collect());
+        Self { step, steps_since_prompt: step, context_tokens, final_text, last, open, ..empty }
     }
 
-    /// A conversation that consists of these messages, and the last is a question.
-    pub(crate) fn with(dialect: Dialect, head: Head, messages: Vec<Said>) -> Self {
+    /// Creates a conversation of these messages. The last one is to the model.
+    pub(crate) fn with(dialect: Dialect, head: Head, messages: Vec<WireMessage>) -> Self {
         Self {
             dialect,
             head,
             messages,
             step: 0,
-            since_prompt: 0,
-            filled: 0,
-            spoken: Spoken::default(),
-            refused: 0,
-            refused_in_all: 0,
+            steps_since_prompt: 0,
+            context_tokens: 0,
+            final_text: FinalText::default(),
+            denials: Denials::default(),
             too_long: false,
-            mark_up_to: None,
-            shared_to: None,
-            last: Last::Question,
+            cache: CacheScope::default(),
+            last: Last::Prompt,
             open: None,
             repaired: false,
-            news: Vec::new(),
+            inbox: Vec::new(),
         }
     }
 
-    /// This waits for the next turn.
-    pub(crate) fn hears(&mut self, news: Vec<InboxEntry>) {
-        self.news = news;
+    /// Sets the inbox entries for the next turn.
+    pub(crate) fn set_inbox(&mut self, inbox: Vec<InboxEntry>) {
+        self.inbox = inbox;
     }
 
-    /// Whether there is nothing to do but to hear what waits for it.
-    pub(crate) fn only_hears(&self) -> bool {
-        let has_spoken = matches!(&self.last, Last::Reply { calls, .. } if calls.is_empty());
-        has_spoken && self.open.is_none() && !self.news.is_empty()
+    /// Returns whether nothing but the inbox needs another turn.
+    pub(crate) fn has_only_inbox(&self) -> bool {
+        let is_answered = matches!(&self.last, Last::Reply { calls, .. } if calls.is_empty());
+        is_answered && self.open.is_none() && !self.inbox.is_empty()
     }
 
-    /// What comes next. `waits` where others are still at work for it.
+    /// Returns the next step. `waits` says whether jobs are still at work for it.
     pub(crate) fn next(&self, settings: &RunSettings, waits: bool) -> Next {
         match &self.open {
-            Some(Open::Asked(Written { purpose: Purpose::Turn, .. })) => {
-                return Next::Ask(Telling::default());
+            Some(OpenRequest::Sent(SentRequest { purpose: Purpose::Turn, .. })) => {
+                return Next::Ask(NextMessage::default());
             }
-            Some(_) => return Next::Compact(Telling::default()),
+            Some(_) => return Next::Compact(NextMessage::default()),
             None => {}
         }
         if self.too_long {
-            return Next::Compact(Telling::default());
+            return Next::Compact(NextMessage::default());
         }
-        let over = self.since_prompt > settings.max_steps;
+        let over = self.steps_since_prompt > settings.max_steps;
         let note = match &self.last {
-            Last::Question => Vec::new(),
-            // News gives it steps anew; what it still asks for itself is not done any more.
+            Last::Prompt => Vec::new(),
+            // InboxEntry entries reset its steps. Calls that it has asked for are not made any more.
             Last::Reply { calls, .. }
-                if over && (self.news.is_empty() || calls.iter().any(|call| call.status.is_open())) =>
+                if over && (self.inbox.is_empty() || calls.iter().any(|call| call.status.is_open())) =>
             {
                 match self.repair(settings).filter(|_| self.is_answered() && !waits) {
-                    Some(repair) => vec![text(&repair)],
+                    Some(repair) => vec![text_block(&repair)],
                     None => return Next::End(RunStatus::StepCap),
                 }
             }
-            // What it asks for before it breaks off is not done either.
+            // The calls of a refusal are not made.
             Last::Reply { stop: Some(stop), .. } if is_refusal(stop) => return Next::End(RunStatus::Failed),
             Last::Reply { calls, .. } if calls.iter().any(|call| call.status.is_open()) => return Next::Call,
-            Last::Reply { .. } if self.refused >= REFUSALS || self.refused_in_all >= REFUSALS_IN_ALL => {
-                return Next::Refused(self.refused_in_all);
+            Last::Reply { .. } if self.denials.are_too_many() => {
+                return Next::CallsDenied(self.denials.total);
             }
             Last::Reply { calls, .. } if !calls.is_empty() => self.results(),
             Last::Reply { stop: Some(StopReason::MaxTokens | StopReason::ContextWindow), .. } => {
-                if self.spoken.cuts() >= CUTS {
-                    return Next::CutOff(CUTS);
+                if self.final_text.cuts() >= MAX_CUTS {
+                    return Next::CutOff(MAX_CUTS);
                 }
-                vec![text(words::GO_ON)]
+                vec![text_block(prompts::CONTINUE)]
             }
             Last::Reply { stop: Some(StopReason::PauseTurn), .. } => {
-                return self.go_on(settings, Vec::new(), true);
+                return self.ask(settings, Vec::new(), true);
             }
-            // What it says before it has heard of all that it waits for is not its answer.
-            Last::Reply { .. } if !self.news.is_empty() => Vec::new(),
+            // A reply before the last inbox entry is not the answer.
+            Last::Reply { .. } if !self.inbox.is_empty() => Vec::new(),
             Last::Reply { .. } if waits => return Next::End(RunStatus::Completed),
             Last::Reply { .. } => match self.repair(settings) {
-                Some(repair) => vec![text(&repair)],
+                Some(repair) => vec![text_block(&repair)],
                 None => return Next::End(RunStatus::Completed),
             },
         };
-        self.go_on(settings, note, false)
+        self.ask(settings, note, false)
     }
 
-    /// Asks, with what else there is to say. A turn that was paused goes on as it is: nothing may come between.
-    fn go_on(&self, settings: &RunSettings, note: Vec<Block>, paused: bool) -> Next {
+    /// Returns the step that requests the next turn, with the inbox and reminders. Nothing may come before the continuation
+    /// of a paused turn.
+    fn ask(&self, settings: &RunSettings, note: Vec<Block>, paused: bool) -> Next {
         let mut blocks = note;
-        if self.since_prompt == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
-            blocks.push(text(words::grace(settings.output_schema.is_some())));
+        if self.steps_since_prompt == settings.max_steps && matches!(self.last, Last::Reply { .. }) {
+            blocks.push(text_block(prompts::last_step(settings.output_schema.is_some())));
         }
         let paused = paused && blocks.is_empty();
         let (mut delivers, mut jobs) = (Vec::new(), Vec::new());
         if !paused {
-            blocks.extend(self.news.iter().map(|entry| text(&String::from_utf8_lossy(&entry.body))));
-            delivers.extend(self.news.iter().map(|entry| entry.id));
-            jobs.extend(self.news.iter().filter_map(|entry| entry.job.clone()));
+            blocks.extend(self.inbox.iter().map(|entry| text_block(&String::from_utf8_lossy(&entry.body))));
+            delivers.extend(self.inbox.iter().map(|entry| entry.id));
+            jobs.extend(self.inbox.iter().filter_map(|entry| entry.job.clone()));
         }
         let reminder = settings.fork.as_ref().and_then(|fork| fork.reminder.as_deref());
         if !blocks.is_empty() {
-            blocks.extend(reminder.map(text));
+            blocks.extend(reminder.map(text_block));
         }
-        let telling = Telling { blocks, delivers, jobs };
+        let message = NextMessage { blocks, delivers, jobs };
         if self.is_full(settings) && self.messages.len() > 2 && !paused {
-            return Next::Compact(telling);
+            return Next::Compact(message);
         }
-        Next::Ask(telling)
+        Next::Ask(message)
     }
 
-    /// Whether the last reply is an answer, of whatever shape: it asks for nothing more, and does not refuse.
+    /// Returns whether the last reply is an answer: it makes no calls and is not a refusal.
     fn is_answered(&self) -> bool {
-        let goes_on = |stop: &StopReason| is_refusal(stop) || *stop == StopReason::PauseTurn;
+        let is_incomplete = |stop: &StopReason| is_refusal(stop) || *stop == StopReason::PauseTurn;
         match &self.last {
-            Last::Question => false,
-            Last::Reply { stop, calls } => calls.is_empty() && !stop.as_ref().is_some_and(goes_on),
+            Last::Prompt => false,
+            Last::Reply { stop, calls } => calls.is_empty() && !stop.as_ref().is_some_and(is_incomplete),
         }
     }
 
-    /// What is wrong with an answer that must be of a certain shape; once, since the second is taken as it is.
+    /// Returns the text that asks to correct an answer that does not match the schema. It is sent once.
     fn repair(&self, settings: &RunSettings) -> Option<String> {
         let schema = settings.output_schema.as_ref()?;
         if self.repaired {
             return None;
         }
-        let why = schema::check(schema, self.spoken.last().unwrap_or_default()).err()?;
-        Some(words::repair(&why))
+        let why = schema::check(schema, self.final_text.last().unwrap_or_default()).err()?;
+        Some(prompts::repair(&why))
     }
 
-    /// Whether a summary is due. Who does not say how many tokens there were is taken at four bytes for each; what a
-    /// summary has left is not summed up again before there was a reply to it.
+    /// Returns whether a summary is due. Without reported usage, four bytes count as a token. There is no second summary
+    /// before a reply to the first.
     fn is_full(&self, settings: &RunSettings) -> bool {
-        if self.filled > 0 {
-            return self.filled >= settings.compact_at;
+        if self.context_tokens > 0 {
+            return self.context_tokens >= settings.compact_at;
         }
-        let bytes: usize = self.messages.iter().map(|said| said.bytes.len()).sum();
-        let replied = self.messages.iter().any(|said| said.origin == Origin::Reply);
+        let bytes: usize = self.messages.iter().map(|message| message.bytes.len()).sum();
+        let replied = self.messages.iter().any(|message| message.origin == Origin::Reply);
         replied && (bytes + self.head.bytes().len()) as u64 / BYTES_A_TOKEN >= settings.compact_at
     }
 
-    /// The calls of the last reply, in order.
+    /// Returns the calls of the last reply.
     pub(crate) fn calls(&self) -> &[StoredToolCall] {
         match &self.last {
-            Last::Question => &[],
+            Last::Prompt => &[],
             Last::Reply { calls, .. } => calls,
         }
     }
 
-    /// The results of the last reply's calls, as the model sees them.
+    /// Returns the results of the last reply's calls, as the model sees them.
     pub(crate) fn results(&self) -> Vec<Block> {
         self.calls().iter().filter_map(shown).collect()
     }
 
-    /// A question that was written down before and whose answer is still to be used.
-    pub(crate) fn take_open(&mut self) -> Option<Open> {
+    /// Takes the open request of an earlier process.
+    pub(crate) fn take_open(&mut self) -> Option<OpenRequest> {
         self.open.take()
     }
 
-    /// Whether such a question waits.
-    pub(crate) fn open(&self) -> Option<&Open> {
+    /// Returns the open request.
+    pub(crate) fn open(&self) -> Option<&OpenRequest> {
         self.open.as_ref()
     }
 
-    /// A message was written down.
-    pub(crate) fn said(&mut self, seq: Seq, origin: Origin, bytes: String) {
+    /// Adds a message to the model.
+    pub(crate) fn prompted(&mut self, seq: Seq, origin: Origin, bytes: String) {
         self.repaired |= is_repair(origin, bytes.as_bytes());
-        self.spoken.said(origin, bytes.as_bytes());
-        self.messages.push(Said { seq, role: Role::User, origin, bytes });
-        if starts_anew(origin) {
-            self.since_prompt = 0;
+        self.final_text.prompted(origin, bytes.as_bytes());
+        self.messages.push(WireMessage { seq, role: Role::User, origin, bytes });
+        if resets_steps(origin) {
+            self.steps_since_prompt = 0;
         }
-        self.last = Last::Question;
+        self.last = Last::Prompt;
     }
 
-    /// The model replied.
+    /// Adds a reply.
     pub(crate) fn replied(
         &mut self,
         reply: &session::Reply,
@@ -364,19 +379,17 @@ impl Conversation {
         bytes: String,
         calls: Vec<StoredToolCall>,
     ) {
-        self.messages.push(Said { seq, role: Role::Assistant, origin: Origin::Reply, bytes });
+        self.messages.push(WireMessage { seq, role: Role::Assistant, origin: Origin::Reply, bytes });
         self.step += 1;
-        self.since_prompt += 1;
-        self.filled = filled(&reply.usage);
-        self.spoken.replied(reply.text());
+        self.steps_since_prompt += 1;
+        self.context_tokens = context_tokens(&reply.usage);
+        self.final_text.replied(reply.text());
         self.last = Last::Reply { stop: reply.stop.clone(), calls };
     }
 
-    /// A call has its result.
+    /// Adds the result of a call.
     pub(crate) fn finished(&mut self, finished: StoredToolCall) {
-        let is_refused = finished.status == CallStatus::Denied;
-        self.refused = if is_refused { self.refused + 1 } else { 0 };
-        self.refused_in_all += u32::from(is_refused);
+        self.denials.count(finished.status == CallStatus::Denied);
         if let Last::Reply { calls, .. } = &mut self.last
             && let Some(call) = calls.iter_mut().find(|call| call.key == finished.key)
         {
@@ -384,105 +397,106 @@ impl Conversation {
         }
     }
 
-    /// The messages that are still needed word for word behind a summary: the last reply with what was said to it, or
-    /// the last question.
-    pub(crate) fn in_flight(&self) -> &[Said] {
-        let reply = self.messages.iter().rposition(|said| said.origin == Origin::Reply);
+    /// Returns the messages that a summary never replaces: the last reply with its results, or the last prompt.
+    pub(crate) fn in_flight(&self) -> &[WireMessage] {
+        let reply = self.messages.iter().rposition(|message| message.origin == Origin::Reply);
         let last = self.messages.len().saturating_sub(1);
-        // Results and our own words are about the reply before them; a plain question needs none.
-        let about_it = |said: &Said| matches!(said.origin, Origin::Results | Origin::Kernel);
+        // Results and the kernel's messages refer to the reply before them, a prompt does not.
+        let refers_back = |message: &WireMessage| matches!(message.origin, Origin::Results | Origin::Kernel);
         match reply {
-            Some(reply) if self.messages[reply + 1..].iter().any(about_it) => &self.messages[reply..],
+            Some(reply) if self.messages[reply + 1..].iter().any(refers_back) => &self.messages[reply..],
             _ => &self.messages[last..],
         }
     }
 
-    /// The messages that a summary up to that one does not replace.
-    pub(crate) fn behind(&self, to: Option<Seq>) -> &[Said] {
+    /// Returns the messages that a summary up to that one does not replace.
+    pub(crate) fn after_summary(&self, to: Option<Seq>) -> &[WireMessage] {
         let in_flight = self.messages.len() - self.in_flight().len();
-        let later = self.messages.iter().position(|said| Some(said.seq) > to);
+        let later = self.messages.iter().position(|message| Some(message.seq) > to);
         &self.messages[later.map_or(in_flight, |later| later.min(in_flight))..]
     }
 
-    /// The provider would not take the last question: the conversation is too long for it. Whether a summary of what
-    /// came before the part in flight can help; not where that was tried already, or is next to nothing.
+    /// Records that the provider rejected the conversation as too long. Returns whether a summary can help: not if one was
+    /// tried already, or there is nothing to summarize.
     pub(crate) fn shorten(&mut self) -> bool {
         let older = self.messages.len() - self.in_flight().len();
-        let replied = self.messages.iter().any(|said| said.origin == Origin::Reply);
-        let asked = self.messages.last().is_some_and(|said| said.role == Role::User);
+        let replied = self.messages.iter().any(|message| message.origin == Origin::Reply);
+        let asked = self.messages.last().is_some_and(|message| message.role == Role::User);
         let can = !self.too_long && replied && asked && older >= 2;
         self.too_long |= can;
         can
     }
 
-    /// The last message that a question for that purpose holds.
+    /// Returns the last message of a request for that purpose.
     pub(crate) fn last_for(&self, purpose: Purpose) -> Option<Seq> {
         let left_out = if purpose == Purpose::Summary && self.too_long { self.in_flight().len() } else { 0 };
-        self.messages.iter().rev().nth(left_out).map(|said| said.seq)
+        self.messages.iter().rev().nth(left_out).map(|message| message.seq)
     }
 
-    /// Older messages were replaced.
-    pub(crate) fn compacted(&mut self, messages: Vec<Said>) {
+    /// Replaces all messages by compacted ones.
+    pub(crate) fn compacted(&mut self, messages: Vec<WireMessage>) {
         self.messages = messages;
-        self.filled = 0;
+        self.context_tokens = 0;
         self.too_long = false;
-        self.last = Last::Question;
+        self.last = Last::Prompt;
     }
 
-    /// The number that the next message gets.
+    /// Returns the number of the next message.
     pub(crate) fn next_seq(&self) -> Seq {
-        self.messages.last().map_or(Seq::FIRST, |said| Seq(said.seq.0 + 1))
+        self.messages.last().map_or(Seq::FIRST, |message| Seq(message.seq.0 + 1))
     }
 
-    /// A message encoded for this conversation.
+    /// Encodes a message to the model.
     pub(crate) fn encode(&self, blocks: Vec<Block>) -> Result<String, EncodeError> {
         self.dialect.encode_message(&Message { role: Role::User, blocks })
     }
 
-    /// The body of a request that begins with that head and ends with that message, and where its markers are. `tail` is
-    /// said last and not written down.
+    /// Builds the body of a request, from the head to the message `to`, and the list of its cache markers. `tail` is added
+    /// as the last message and not stored.
     pub(crate) fn request(&self, head: &Head, to: Option<Seq>, tail: Option<&str>) -> (Vec<u8>, String) {
-        let sent = || self.messages.iter().filter(|said| Some(said.seq) <= to);
-        let shared = self.shared_to.filter(|shared| sent().any(|said| said.seq == *shared));
-        let last = self.mark_up_to.or(shared.filter(|_| self.step == 0));
-        let may_be = |said: &&Said| last.is_none_or(|to| said.seq <= to);
-        let is_question =
-            |said: &&Said| said.role == Role::User || (Some(said.seq) == shared && self.step == 0);
-        let questions = sent().rev().filter(is_question).filter(may_be).map(|said| said.seq);
-        // The first request kept nothing of the fork's own: the second one finds what both have read, however far back.
-        let marked: Vec<Seq> = match shared.filter(|_| self.step == 1) {
-            Some(shared) => questions.take(MARKED - 1).chain([shared]).collect(),
-            None => questions.take(MARKED).collect(),
+        let sent = || self.messages.iter().filter(|message| Some(message.seq) <= to);
+        let shared = self.cache.shared_to.filter(|shared| sent().any(|message| message.seq == *shared));
+        let last = self.cache.mark_up_to.or(shared.filter(|_| self.step == 0));
+        let may_have_marker = |message: &&WireMessage| last.is_none_or(|to| message.seq <= to);
+        let is_prompt = |message: &&WireMessage| {
+            message.role == Role::User || (Some(message.seq) == shared && self.step == 0)
         };
-        let messages = sent().map(|said| (said.seq, said.bytes.as_str()));
+        let prompts = sent().rev().filter(is_prompt).filter(may_have_marker).map(|message| message.seq);
+        // The first request cached nothing of the fork's own, so the second one marks the shared part again.
+        let marked: Vec<Seq> = match shared.filter(|_| self.step == 1) {
+            Some(shared) => prompts.take(MARKED - 1).chain([shared]).collect(),
+            None => prompts.take(MARKED).collect(),
+        };
+        let messages = sent().map(|message| (message.seq, message.bytes.as_str()));
         let body = request::body(self.dialect, head.bytes(), messages, &marked, tail);
         (body, request::marks(&marked))
     }
 }
 
-/// The tokens that a conversation takes after a reply; 0 where they are not told.
-fn filled(usage: &session::Usage) -> u64 {
+/// Returns the tokens of a conversation after a reply. 0 if the provider did not report them.
+fn context_tokens(usage: &session::Usage) -> u64 {
     if usage.is_reported() { usage.input_total().saturating_add(usage.output) } else { 0 }
 }
 
-/// Whether a message says that an answer has not the shape that was asked for.
+/// Returns whether a message asks to correct an answer.
 pub(crate) fn is_repair(origin: Origin, bytes: &[u8]) -> bool {
-    origin == Origin::Kernel && String::from_utf8_lossy(bytes).contains(words::REPAIR)
+    origin == Origin::Kernel && String::from_utf8_lossy(bytes).contains(prompts::REPAIR)
 }
 
-/// A call's result as the model sees it.
+/// Returns whether a message comes from outside the run, so that its steps count from there.
+pub(crate) fn resets_steps(origin: Origin) -> bool {
+    matches!(origin, Origin::Prompt | Origin::Inbox)
+}
+
+/// Returns a call's result as the model sees it.
 fn shown(call: &StoredToolCall) -> Option<Block> {
     let result = call.result.as_ref()?;
     Some(Block::ToolResult(preview::shown(result, call.preview.as_deref())))
 }
 
-fn text(text: &str) -> Block {
-    Block::Text { text: text.to_owned() }
-}
-
-/// The results of calls that will never be run: what exists stays, what is missing gets one constant sentence each.
+/// Returns the result of a call that is not made: one constant sentence.
 pub(crate) fn placeholder(call: &StoredToolCall, sentence: &str) -> ToolResult {
-    ToolResult { call: call.call.clone(), blocks: vec![text(sentence)], is_error: true, server: false }
+    ToolResult { call: call.call.clone(), blocks: vec![text_block(sentence)], is_error: true, server: false }
 }
 
 fn reply_of(dialect: Dialect, call: &ModelCall) -> Option<session::Reply> {
@@ -501,14 +515,13 @@ fn is_refusal(stop: &StopReason) -> bool {
     matches!(stop, StopReason::Refusal | StopReason::ContentFilter)
 }
 
-/// The summary that a reply is; a refusal is none, whatever it says, and neither is one that breaks off or what a model
-/// says before a call.
+/// Returns the summary in a reply. A refusal, an incomplete reply, and a reply with calls have none.
 pub(crate) fn summary_of(reply: &session::Reply) -> Option<String> {
-    let broke_off = |stop: &StopReason| {
+    let is_incomplete = |stop: &StopReason| {
         let is_cut =
             matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow | StopReason::PauseTurn);
         is_refusal(stop) || is_cut
     };
-    let whole = !reply.stop.as_ref().is_some_and(broke_off) && reply.calls().next().is_none();
+    let whole = !reply.stop.as_ref().is_some_and(is_incomplete) && reply.calls().next().is_none();
     reply.text().filter(|text| whole && !text.trim().is_empty())
 }

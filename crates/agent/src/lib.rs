@@ -1,10 +1,17 @@
-//! Runs agents: one loop over a journal, the providers it asks and the tools it calls.
+//! Runs agents: one loop over a journal, the providers that answer it, and the tools it calls.
 //!
-//! Start at [`Kernel`], and then at `agent_loop` in `kernel.rs`, which is all there is to it. A run is started or resumed in the
-//! journal first; the loop reads it, asks, calls, and writes down each step before it is taken.
+//! Start at [`Kernel`], then read `agent_loop`. A module uses only the layers below its own:
+//!
+//! 1. entry points: `start`, `side_fork`
+//! 2. the loop: `agent_loop`, `compact`, `calls`, `model_call`, `finish`
+//! 3. the runs below a run: `sub_agents`, `end_tree`, `fork`, `spawn`, `jobs`
+//! 4. one run: `load`, `reminders`, `context`, `skill_limits`, `budget`, `run`, `tree`, `head`, `kernel`
+//! 5. tools: `tools`, `mcp`, and their interface in `tool`, through which they reach layer 3
+//! 6. values of a run: `conversation`, `settings`, `event`, `outcome`
+//! 7. access: `definition`, `shell`, `workspace`, `permission`, and `provider` behind `model`
+//! 8. the base: prompts, ids, errors, limits
 
-mod ask;
-mod begin;
+mod agent_loop;
 #[doc(hidden)]
 pub mod bench;
 mod budget;
@@ -17,35 +24,51 @@ mod conversation;
 mod crash;
 mod defaults;
 pub mod definition;
+mod end_tree;
 mod error;
 mod event;
 mod fence;
+mod final_text;
+mod finish;
 mod fork;
+mod fork_request;
+mod future;
+mod head;
+mod ids;
 mod jobs;
 mod kernel;
+mod load;
 mod mcp;
 mod model;
-mod narrow;
+mod model_call;
+mod open_calls;
+mod outcome;
 mod permission;
 mod picture;
 mod preview;
+mod prior;
 mod process;
+mod prompts;
 pub mod provider;
+mod reminders;
 mod request;
 mod run;
 mod schema;
 mod settings;
 mod shell;
+mod side_fork;
+mod skill_limits;
 mod spawn;
-mod spoken;
+mod start;
 mod stop;
+mod sub_agents;
 pub mod tasks;
 mod tool;
+mod tool_names;
 pub mod tools;
 mod tree;
 mod tree_limits;
-mod turns;
-mod words;
+mod trust;
 mod workspace;
 
 #[cfg(test)]
@@ -53,27 +76,31 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use agent_loop::ResumeOverrides;
 pub use cache_warmup::CacheWarmup;
 pub use clock::RunClock;
 pub use crash::POINTS as CRASH_POINTS;
 pub use defaults::RunDefaults;
 pub use definition::Skill;
+pub use end_tree::end_tree;
 pub use error::RunError;
-pub use event::{EVENTS_FORMAT, EventKind, EventSink, PriorUsage, RunEvent, usage_json, usd};
-pub use fork::{
-    ForkOutcome, ForkPermissions, ForkPoint, ForkReport, ForkRequest, ForkSettings, MessageListener,
-};
-pub use jobs::end_tree;
-pub use kernel::{Kernel, ResumeOverrides, RunOutcome, StartRequest};
+pub use event::{EVENTS_FORMAT, EventKind, EventSink, ForkReport, PriorUsage, RunEvent, usage_json, usd};
+pub use fork::ForkPoint;
+pub use fork_request::{ForkPermissions, ForkRequest, MessageListener};
+pub use future::BoxFuture;
+pub use kernel::Kernel;
 pub use mcp::{ServerConfig, ServerPaths, ToolServers};
 pub use model::ModelClient;
+pub use outcome::RunOutcome;
 pub use permission::{Answer, Asker, Judgement, List, NobodyToAsk, Question, Rules};
 pub use process::is_lease_holder_alive;
+pub use prompts::NO_FINAL_TEXT;
 pub use request::rebuild_request;
-pub use settings::{RunLimits, RunSettings};
+pub use settings::{ForkSettings, RunLimits, RunSettings};
 pub use shell::{Processes, ShellConfig, run_sandbox_step};
+pub use side_fork::ForkOutcome;
+pub use start::StartRequest;
 pub use stop::{StopHandle, StopRequest, StopSignal};
-pub use tool::{BoxFuture, Digest, Policy, SeenFile, Tool, ToolContext, ToolOutput, Toolbox};
+pub use tool::{Digest, Policy, SeenFile, Tool, ToolContext, ToolOutput, Toolbox};
 pub use tree_limits::TreeLimits;
-pub use words::NO_FINAL_TEXT;
 pub use workspace::{Workspace, WorkspaceError};

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use wire::dialect::Dialect;
 
+use crate::future::BoxFuture;
 use crate::provider::{AttemptEvent, FailureKind, HttpAttempt, ProviderClient};
-use crate::tool::BoxFuture;
 
 /// Somebody who answers requests.
 pub trait ModelClient: Send + Sync {

@@ -31,7 +31,7 @@ pub(crate) fn flaw(bytes: &[u8]) -> Option<String> {
 }
 
 /// The blocks as a model can take them.
-pub(crate) fn for_eyes_of(model: &str, mut blocks: Vec<Block>) -> Vec<Block> {
+pub(crate) fn for_model(model: &str, mut blocks: Vec<Block>) -> Vec<Block> {
     if !model::accepts_images(model) {
         for block in &mut blocks {
             if let Block::Image(source) = block {
@@ -140,8 +140,8 @@ pub(crate) mod tests {
             let source = ImageSource::Base64 { media_type: "image/png".into(), data: "AA==".into() };
             vec![Block::Text { text: "look".into() }, Block::Image(source)]
         };
-        assert_eq!(for_eyes_of("claude-opus-5", shown()), shown());
-        let told = for_eyes_of("mystery-1", shown());
+        assert_eq!(for_model("claude-opus-5", shown()), shown());
+        let told = for_model("mystery-1", shown());
         assert_eq!(told[0], shown()[0]);
         assert!(
             matches!(&told[1], Block::Text { text } if text.contains("a picture, image/png: `mystery-1`"))

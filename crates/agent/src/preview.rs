@@ -13,7 +13,7 @@ const TAIL: usize = 16 * 1024;
 ///
 /// Decided once and stored with the result, so that every later request says the same.
 pub(crate) fn decide(result: &ToolResult) -> Option<String> {
-    let text = words(result);
+    let text = text_of(result);
     if text.len() <= WHOLE {
         return None;
     }
@@ -35,7 +35,7 @@ pub(crate) fn shown(result: &ToolResult, preview: Option<&str>) -> ToolResult {
 }
 
 /// The words of a result.
-pub(crate) fn words(result: &ToolResult) -> String {
+pub(crate) fn text_of(result: &ToolResult) -> String {
     let texts = result.blocks.iter().filter_map(|block| match block {
         Block::Text { text } => Some(text.as_str()),
         _ => None,

@@ -1,16 +1,13 @@
-//! This process and others, by number and start time; and ids that sort by the time they were made.
+//! Processes, identified by number and start time.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use session::RunId;
-use store::{Lease, Millis, Store};
+use store::{Lease, Store};
 
 use crate::error::RunError;
-
-/// Digits that sort like the numbers they write; none of them is taken for another.
-const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// This process, as a lease names it.
 pub(crate) fn lease() -> Lease {
@@ -64,32 +61,12 @@ impl Drop for AtWork {
 }
 
 fn at_work() -> MutexGuard<'static, BTreeSet<(PathBuf, RunId)>> {
-    AT_WORK.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A new id: nine digits of the time, seven of chance.
-pub(crate) fn new_run_id(at: Millis) -> RunId {
-    let millis = u64::try_from(at.0).unwrap_or(0);
-    RunId::new(format!("{}{}", digits(millis, 9), digits(fastrand::u64(..), 7)))
-}
-
-fn digits(number: u64, count: u32) -> String {
-    let digit = |place: u32| DIGITS[(number >> (5 * place) & 31) as usize] as char;
-    (0..count).rev().map(digit).collect()
+    AT_WORK.lock().expect("no holder panics")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ids_sort_by_time() {
-        let at = |millis: i64| new_run_id(Millis(millis));
-        let (earlier, later, much_later) =
-            (at(1_767_225_600_001), at(1_767_225_600_002), at(3_471_292_800_000));
-        assert!(earlier < later && later < much_later);
-        assert_eq!(earlier.as_str().len(), 16);
-    }
 
     #[test]
     fn this_process_lives_and_an_earlier_one_with_its_number_does_not() {

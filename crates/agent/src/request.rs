@@ -7,9 +7,8 @@ use store::{Digest, ModelCall, Purpose, Seq, Store, StoreError};
 use wire::dialect::{Dialect, EncodeError, join_request};
 
 use crate::error::RunError;
+use crate::prompts;
 use crate::settings::RunSettings;
-use crate::tool;
-use crate::words;
 
 /// The body of a request byte for byte as it was sent, from what the journal has of it.
 pub fn rebuild_request(store: &Store, run: &RunId, call: &ModelCall) -> Result<Vec<u8>, RunError> {
@@ -56,7 +55,7 @@ pub(crate) fn tail(dialect: Dialect, purpose: Purpose) -> Result<Option<String>,
     match purpose {
         Purpose::Turn => Ok(None),
         Purpose::Summary => {
-            let blocks = vec![tool::text(words::SUMMARIZE)];
+            let blocks = vec![prompts::text_block(prompts::SUMMARIZE)];
             dialect.encode_message(&Message { role: Role::User, blocks }).map(Some)
         }
     }

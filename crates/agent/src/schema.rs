@@ -6,7 +6,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ReferencingError, Validator};
 use serde_json::Value;
 
-use crate::words;
+use crate::prompts;
 
 /// How many mistakes are named, and how much of each: it quotes what is wrong.
 const NAMED: usize = 5;
@@ -28,7 +28,7 @@ pub(crate) fn check(schema: &Value, answer: &str) -> Result<(), String> {
         .map(|mistake| {
             let place = mistake.instance_path().to_string();
             let place = if place.is_empty() { "the whole".to_owned() } else { format!("`{place}`") };
-            format!("{}: {}", words::cut(&place, MOST), words::cut(&mistake.to_string(), MOST))
+            format!("{}: {}", prompts::cut(&place, MOST), prompts::cut(&mistake.to_string(), MOST))
         })
         .collect();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes.join("; ")) }
@@ -44,7 +44,7 @@ fn validator(schema: &Value) -> Result<Validator, String> {
     jsonschema::validator_for(schema).map_err(|error| match error.kind() {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => format!(
             "it refers to `{}`, which is not in it: put that under `$defs`, and refer to it as `#/$defs/…`",
-            words::cut(uri, MOST)
+            prompts::cut(uri, MOST)
         ),
         _ => format!("it is no JSON schema: {error}"),
     })

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use wire::dialect::Dialect;
 
 use crate::error::RunError;
-use crate::fork::ForkSettings;
 use crate::permission::List;
 
 /// The format that is written here.
@@ -105,6 +104,19 @@ impl RunSettings {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
+}
+
+/// The settings that only a fork has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForkSettings {
+    pub(crate) reminder: Option<String>,
+    pub(crate) max_output_tokens: Option<u64>,
+    #[serde(rename = "writes_cache")]
+    pub(crate) write_cache: bool,
+    #[serde(rename = "keeps_transcript")]
+    pub(crate) keep_transcript: bool,
+    pub(crate) always_ask: bool,
+    pub(crate) allow: Vec<String>,
 }
 
 /// How far a run may go.

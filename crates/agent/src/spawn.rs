@@ -1,313 +1,298 @@
-//! Starting a sub-agent: what it is, what it knows and what it may do, all of it in the journal before it begins.
+//! Starts sub-agents: everything that a sub-agent is, knows and may do is in the journal before it works.
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use session::model;
 use session::{CallId, Message, Role, RunId};
-use store::{CallKey, NewMessage, NewRun, Origin, RunKind, RunThread, StoreError, Task};
+use store::{NewMessage, NewRun, Origin, RunKind, RunThread, StoreError, Task};
 
 use crate::budget::affordable;
 use crate::crash;
-use crate::definition::{self, ChooseError};
+use crate::definition::{self, Agent, ChooseError};
 use crate::error::RunError;
+use crate::ids;
 use crate::jobs;
+use crate::outcome::is_unfinished;
 use crate::process;
+use crate::prompts::{self, text_block};
 use crate::run::Run;
 use crate::schema;
 use crate::settings::{RunLimits, RunSettings};
 use crate::stop::StopRequest;
 use crate::tasks;
-use crate::tool::{self, ToolContext};
-use crate::tools::{MAIN_ONLY, SPAWNING};
+use crate::tool::{SubAgentRequest, Tool, ToolContext};
 use crate::tree::Member;
-use crate::words;
 
-/// A sub-agent that is wanted.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) agent: Option<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) prompt: String,
-    pub(crate) task: Option<String>,
-    pub(crate) in_background: bool,
-    pub(crate) output_schema: Option<Value>,
-}
-
-/// The run that a call starts. It is called after the call, so that making the call again finds it.
-pub(crate) fn id(call: &CallKey) -> RunId {
-    let CallKey { run, message, position } = call;
-    RunId::new(format!("{run}-{message}-{position}"))
-}
-
-/// The message and the position in it of the call that started a run.
-pub(crate) fn place(parent: &RunId, child: &RunId) -> Option<(u64, u64)> {
-    let (message, position) =
-        child.as_str().strip_prefix(parent.as_str())?.strip_prefix('-')?.split_once('-')?;
-    Some((message.parse().ok()?, position.parse().ok()?))
-}
-
-/// Starts a sub-agent, or goes on with the one that this call has started before; why not, in words for the model.
-///
-/// `None` where it has come to its end already.
-pub(crate) async fn start(
-    above: &Arc<Run>,
+/// Starts a sub-agent, or resumes the one that this call started before. Returns `None` if that one has ended. Errors are
+/// text for the model.
+pub(crate) async fn spawn(
+    parent: &Arc<Run>,
     context: &ToolContext,
-    wanted: Wanted,
+    request: SubAgentRequest,
 ) -> Result<Option<Member>, String> {
-    let in_background = wanted.in_background;
-    if let Some(known) = known(above, context, in_background).await? {
+    let in_background = request.in_background;
+    if let Some(known) = resume_started(parent, context, in_background).await? {
         return Ok(known);
     }
-    let run = described(above, &id(&context.call), &context.call_id, wanted)?;
-    launch(above, context, run, in_background).await.map(Some)
+    let run = new_run(parent, &ids::child_id(&context.call), &context.call_id, request)?;
+    launch(parent, context, run, in_background).await.map(Some)
 }
 
-/// The run that this call has started before: at work again, or come to its end.
+/// Resumes the run that this call started before. Returns `None` if there is none, and `Some(None)` if it has ended.
 ///
-/// Who starts a new one has its turn from here on, until it is counted.
-pub(crate) async fn known(
-    above: &Arc<Run>,
+/// Waits for the call's place in the message: from here to [`launch`] no other call may start a run.
+pub(crate) async fn resume_started(
+    parent: &Arc<Run>,
     context: &ToolContext,
     in_background: bool,
 ) -> Result<Option<Option<Member>>, String> {
-    if let Some(turn) = &context.turn {
-        turn.comes().await;
+    if let Some(slot) = &context.start_slot {
+        slot.wait().await;
     }
-    let id = id(&context.call);
-    match above.kernel.store.run(&id).row() {
+    let id = ids::child_id(&context.call);
+    match parent.kernel.store.run(&id).row() {
         Err(StoreError::NoRun(_)) => Ok(None),
         Err(error) => Err(error.to_string()),
-        Ok(row) if jobs::goes_on(row.status) => {
-            pass_on(context);
-            let again = jobs::again(above, &id, in_background).await;
-            again.map(|member| Some(Some(member))).map_err(|error| error.to_string())
+        Ok(row) if is_unfinished(row.status) => {
+            release_start_slot(context);
+            let member = jobs::resume_child(parent, &id, in_background).await;
+            member.map(|member| Some(Some(member))).map_err(|error| error.to_string())
         }
         Ok(_) => Ok(Some(None)),
     }
 }
 
-/// Writes a run down and lets it work, where there may be one more.
+/// Writes a run to the journal and starts it, if there may be one more.
 pub(crate) async fn launch(
-    above: &Arc<Run>,
+    parent: &Arc<Run>,
     context: &ToolContext,
     run: NewRun,
     in_background: bool,
 ) -> Result<Member, String> {
-    if !may_start(above) {
+    if !parent.may_spawn() {
         return Err(
-            "an agent at this depth starts no others: do it yourself, or say what is left to do".into()
+            "sub-agents at this depth cannot start others: do the work yourself, or report what is left"
+                .into(),
         );
     }
-    if let Err(width) = above.count_child().map_err(|error| error.to_string())? {
-        return Err(format!(
-            "{width} sub-agents were started already, which is the limit: do the rest yourself"
-        ));
+    if let Err(count) = parent.reserve_child().map_err(|error| error.to_string())? {
+        return Err(format!("the limit of {count} sub-agents is reached: do the rest yourself"));
     }
-    // Those behind it need not wait for the disk.
-    pass_on(context);
-    let begun = begin(above, run, in_background).await;
-    if begun.is_err() {
-        above.uncount_child();
+    // The next call need not wait for the disk.
+    release_start_slot(context);
+    let started = start(parent, run, in_background).await;
+    if started.is_err() {
+        parent.release_child();
     }
-    begun
+    started
 }
 
-/// Lets the next call of the message start its own.
-fn pass_on(context: &ToolContext) {
-    if let Some(turn) = &context.turn {
-        turn.is_over();
+/// Lets the next call of the message start its run.
+fn release_start_slot(context: &ToolContext) {
+    if let Some(slot) = &context.start_slot {
+        slot.release();
     }
 }
 
-/// Whether there may be anybody below a run.
-pub(crate) fn may_start(run: &Run) -> bool {
-    run.depth < run.kernel.tree_limits.max_depth
-}
-
-async fn begin(above: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
+async fn start(parent: &Arc<Run>, run: NewRun, in_background: bool) -> Result<Member, String> {
     let id = run.id.clone();
     let kernel = match run.fork {
-        Some(_) => Arc::new(above.kernel.for_fork(&id, &above.id)),
-        None => Arc::clone(&above.kernel),
+        Some(_) => Arc::new(parent.kernel.for_fork(&id, parent.id())),
+        None => Arc::clone(&parent.kernel),
     };
     let settings = RunSettings::from_bytes(&run.settings).map_err(|error| error.to_string())?;
     crash::point("spawn.before");
     match kernel.store.start_run(run, process::lease()).await {
         Err(StoreError::CancelRequested(_)) => {
-            above.stop_handle.request(StopRequest::Cancel);
-            return Err("the run is being stopped".to_owned());
+            parent.stop_handle.request(StopRequest::Cancel);
+            return Err("the run is being cancelled".to_owned());
         }
         started => started.map_err(|error| error.to_string())?,
     }
     crash::point("spawn.after");
     let row = kernel.store.run(&id).row().map_err(|error| error.to_string())?;
-    Ok(above.tree.launch(Run::below(above, kernel, row, settings, in_background)))
+    Ok(Run::below(parent, kernel, row, settings, in_background).launch())
 }
 
-/// The run that is wanted, as it is written down.
-fn described(above: &Run, id: &RunId, by: &CallId, wanted: Wanted) -> Result<NewRun, String> {
-    let kernel = &above.kernel;
-    if wanted.prompt.trim().is_empty() {
-        return Err("`prompt` is empty: say what the sub-agent is to do".to_owned());
+/// Creates the row of a sub-agent.
+fn new_run(parent: &Run, id: &RunId, call: &CallId, request: SubAgentRequest) -> Result<NewRun, String> {
+    let kernel = &parent.kernel;
+    if request.prompt.trim().is_empty() {
+        return Err("`prompt` is empty: describe the work of the sub-agent".to_owned());
     }
-    if let Some(schema) = &wanted.output_schema {
+    if let Some(schema) = &request.output_schema {
         schema::read(schema).map_err(|why| format!("`output_schema`: {why}"))?;
     }
-    let (agent, warning) =
-        definition::choose(&kernel.agents, wanted.agent.as_deref()).map_err(|error| match &error {
-            ChooseError::NoSuch { known, .. } => format!("{error}; there are: {}", known.join(", ")),
-            ChooseError::None => error.to_string(),
-        })?;
-    if let Some(warning) = warning {
-        tracing::warn!(run = %id, warning, "agent");
-    }
-    let model = match (&wanted.model, &agent.model) {
-        (Some(asked), _) => model(above, Some(asked))?,
-        // A tier in an agent's file is a wish. Where the provider has none of it, the agent has the model of who asks for it.
-        (None, Some(described)) => model(above, Some(described)).or_else(|why| {
-            if model::Tier::named(described).is_none() {
-                return Err(why);
-            }
-            tracing::warn!(run = %id, why, "the tier of an agent's file");
-            Ok(above.model.clone())
-        })?,
-        (None, None) => model(above, None)?,
-    };
-    let counted = above.within.iter().any(|limit| limit.microusd.is_some())
-        || kernel.tree_limits.max_budget_microusd.is_some();
-    if counted && model::price(&model).is_none() {
-        return Err(format!("nobody knows what `{model}` costs, and there is a budget: take another model"));
-    }
-    let task = wanted.task.as_deref().map(|task| meant(above, task)).transpose()?;
+    let agent = choose_agent(parent, id, request.agent.as_deref())?;
+    let model = choose_model(parent, id, request.model.as_deref(), agent.model.as_deref())?;
+    let limits = limits(parent, &agent, &model)?;
+    let task = request.task.as_deref().map(|task| find_task(parent, task)).transpose()?;
     let at = kernel.clock.millis();
-    let usual = RunLimits::of(&model);
-    let tightest = above
-        .within
-        .iter()
-        .filter_map(|limit| limit.microusd)
-        .chain(kernel.tree_limits.max_budget_microusd)
-        .min();
-    let fewest = above
-        .within
-        .iter()
-        .filter_map(|limit| limit.tokens)
-        .chain(kernel.tree_limits.max_budget_tokens)
-        .min();
-    let max_tokens = longest_answer(kernel.tree_limits.max_running, &usual, tightest, fewest, &model)?;
-    let limits = RunLimits {
-        max_steps: agent.max_steps.map_or(RunLimits::SUB_STEPS, |steps| steps.min(RunLimits::SUB_STEPS)),
-        max_budget_microusd: kernel.tree_limits.max_budget_microusd,
-        max_budget_tokens: kernel.tree_limits.max_budget_tokens,
-        max_tokens,
-        ..usual
-    };
-    let context = kernel.sub_context(above, task.as_ref()).map_err(|error| error.to_string())?;
-    let dialect = above.settings.dialect();
-    let mut settings = RunSettings::new(dialect, &limits, context.clone(), above.settings.workspace.clone());
+    let context = kernel.sub_context(parent, task.as_ref()).map_err(|error| error.to_string())?;
+    let dialect = parent.settings.dialect();
+    let mut settings = RunSettings::new(dialect, &limits, context.clone(), parent.settings.workspace.clone());
     settings.instructions = Some(agent.prompt.clone()).filter(|prompt| !prompt.is_empty());
     settings.rules = agent.permissions();
-    let may_spawn = above.depth + 1 < kernel.tree_limits.max_depth;
-    let stays = |name: &&str| {
-        !MAIN_ONLY.contains(name) && (may_spawn || !SPAWNING.contains(name)) && agent.tools.has(name)
+    let may_spawn = parent.row.depth + 1 < kernel.tree_limits.max_depth;
+    let has = |tool: &&dyn Tool| {
+        !tool.is_main_only() && (may_spawn || !tool.needs_sub_agents()) && agent.tools.has(tool.name())
     };
-    settings.tools = Some(above.tools.names().filter(stays).map(str::to_owned).collect());
-    let mut blocks = vec![tool::text(&context), tool::text(&wanted.prompt)];
-    blocks.extend(wanted.output_schema.as_ref().map(|schema| tool::text(&words::shape(schema))));
-    settings.output_schema = wanted.output_schema;
+    settings.tools =
+        Some(parent.bounds.tools.iter().filter(has).map(|tool| tool.name().to_owned()).collect());
+    let mut blocks = vec![text_block(&context), text_block(&request.prompt)];
+    blocks.extend(request.output_schema.as_ref().map(|schema| text_block(&prompts::output_schema(schema))));
+    settings.output_schema = request.output_schema;
     let first = dialect.encode_message(&Message { role: Role::User, blocks });
     let first = first.map_err(|error| RunError::Encode(error).to_string())?;
     let message = NewMessage {
         role: Role::User,
         origin: Origin::Prompt,
         bytes: first.into_bytes(),
-        text: Some(wanted.prompt),
+        text: Some(request.prompt),
         at,
     };
     Ok(NewRun {
         id: id.clone(),
-        thread: RunThread::Existing(above.thread.clone()),
+        thread: RunThread::Existing(parent.row.thread.clone()),
         kind: RunKind::Sub,
-        parent: Some(above.id.clone()),
+        parent: Some(parent.id().clone()),
         task: task.map(|task| task.id),
-        spawned_by: Some(by.clone()),
-        background: wanted.in_background,
+        spawned_by: Some(call.clone()),
+        background: request.in_background,
         agent: agent.name,
         model,
-        provider: above.provider.clone(),
+        provider: parent.row.provider.clone(),
         settings: settings.to_bytes(),
         chain: id.to_string(),
-        depth: above.depth + 1,
+        depth: parent.row.depth + 1,
         fork: None,
         messages: vec![message],
         at,
     })
 }
 
-/// How long an answer may be so that several can be asked for at once: what could be written is set aside for each.
-fn longest_answer(
-    at_once: usize,
-    usual: &RunLimits,
+fn choose_agent(parent: &Run, id: &RunId, name: Option<&str>) -> Result<Agent, String> {
+    let (agent, warning) = definition::choose(&parent.kernel.agents, name).map_err(|error| match &error {
+        ChooseError::NoSuch { known, .. } => format!("{error}; available: {}", known.join(", ")),
+        ChooseError::None => error.to_string(),
+    })?;
+    if let Some(warning) = warning {
+        tracing::warn!(run = %id, warning, "agent");
+    }
+    Ok(agent)
+}
+
+/// Chooses the model: the requested one, else the agent's, else the parent's.
+fn choose_model(
+    parent: &Run,
+    id: &RunId,
+    requested: Option<&str>,
+    described: Option<&str>,
+) -> Result<String, String> {
+    let model = match (requested, described) {
+        (Some(requested), _) => model_id(parent, requested)?,
+        // A tier in an agent's file is a preference. If the provider lacks it, the agent gets its parent's model.
+        (None, Some(described)) => model_id(parent, described).or_else(|why| {
+            if model::Tier::named(described).is_none() {
+                return Err(why);
+            }
+            tracing::warn!(run = %id, why, "the tier of an agent's file");
+            Ok(parent.row.model.clone())
+        })?,
+        (None, None) => parent.row.model.clone(),
+    };
+    let has_budget = parent.bounds.budgets.iter().any(|limit| limit.microusd.is_some())
+        || parent.kernel.tree_limits.max_budget_microusd.is_some();
+    if has_budget && model::price(&model).is_none() {
+        return Err(format!(
+            "no price known for model `{model}`; cannot enforce the budget: choose another model"
+        ));
+    }
+    Ok(model)
+}
+
+/// Returns the limits of a sub-agent. Replies are short enough that several requests fit into the budgets at once.
+fn limits(parent: &Run, agent: &Agent, model: &str) -> Result<RunLimits, String> {
+    let tree = &parent.kernel.tree_limits;
+    let defaults = RunLimits::of(model);
+    let budgets = &parent.bounds.budgets;
+    let microusd = budgets.iter().filter_map(|limit| limit.microusd).chain(tree.max_budget_microusd).min();
+    let tokens = budgets.iter().filter_map(|limit| limit.tokens).chain(tree.max_budget_tokens).min();
+    let max_tokens = longest_reply(tree.max_running, &defaults, microusd, tokens, model)?;
+    Ok(RunLimits {
+        max_steps: agent.max_steps.map_or(RunLimits::SUB_STEPS, |steps| steps.min(RunLimits::SUB_STEPS)),
+        max_budget_microusd: tree.max_budget_microusd,
+        max_budget_tokens: tree.max_budget_tokens,
+        max_tokens,
+        ..defaults
+    })
+}
+
+/// Returns the output limit with which several requests can be open at once: each reserves its longest reply.
+fn longest_reply(
+    max_running: usize,
+    defaults: &RunLimits,
     microusd: Option<i64>,
     tokens: Option<u64>,
     model: &str,
 ) -> Result<u64, String> {
-    let of = |part: u64| {
+    let of_share = |part: u64| {
         let share = i64::try_from(part).unwrap_or(i64::MAX);
         let limits = RunLimits {
             max_budget_microusd: microusd.map(|microusd| microusd / share),
             max_budget_tokens: tokens.map(|tokens| tokens / part),
-            ..usual.clone()
+            ..defaults.clone()
         };
         affordable(limits, model).map(|limits| limits.max_tokens).map_err(|error| error.to_string())
     };
-    // As long as one alone could be where that is short anyway.
-    Ok(of(at_once.clamp(1, SIDE_BY_SIDE) as u64)?.max(of(1)?.min(SHORT)))
+    // With a small budget, one reply may be as long as if it were alone.
+    Ok(of_share(max_running.clamp(1, MAX_SHARES) as u64)?.max(of_share(1)?.min(SHORT_REPLY)))
 }
 
-/// How many share a budget.
-const SIDE_BY_SIDE: usize = 8;
-/// Tokens of an answer that is long enough for most.
-const SHORT: u64 = 4096;
+/// Maximum number of shares of a budget.
+const MAX_SHARES: usize = 8;
+/// Tokens of a reply that is long enough in most cases.
+const SHORT_REPLY: u64 = 4096;
 
-/// Providers whose models are all their own.
+/// Providers that serve only their own models.
 const OWN_MODELS: [&str; 2] = ["anthropic", "openai"];
 
-/// The model by what the provider calls it. All agents of a tree are answered by one provider.
-fn model(above: &Run, wanted: Option<&str>) -> Result<String, String> {
-    let Some(wanted) = wanted else { return Ok(above.model.clone()) };
-    let provider = above.provider.rsplit_once(':').map_or(above.provider.as_str(), |(_, provider)| provider);
-    let name = match wanted.split_once('/') {
+/// Returns the provider's id of a model. One provider answers all agents of a tree.
+fn model_id(parent: &Run, requested: &str) -> Result<String, String> {
+    let provider = &parent.row.provider;
+    let provider = provider.rsplit_once(':').map_or(provider.as_str(), |(_, provider)| provider);
+    let name = match requested.split_once('/') {
         Some((named, rest)) if named == provider => rest,
         Some((named, _)) if OWN_MODELS.contains(&named) && OWN_MODELS.contains(&provider) => {
             return Err(format!(
-                "`{wanted}` is not a model of `{provider}`, which answers all agents here: leave `model` out to use your own"
+                "provider `{provider}` answers all agents of this run and has no model `{requested}`: omit `model` to use \
+                 your own"
             ));
         }
-        // A model's own id may have a stroke in it.
-        _ => wanted,
+        // Ids of models may contain a slash.
+        _ => requested,
     };
-    match (above.kernel.tiers.get(name), model::Tier::named(name)) {
+    match (parent.kernel.tiers.get(name), model::Tier::named(name)) {
         (Some(id), _) => Ok(id.clone()),
-        (None, Some(tier)) => {
-            Err(format!("`{provider}` has no model of the tier `{tier}`: leave `model` out to use your own"))
-        }
+        (None, Some(tier)) => Err(format!(
+            "provider `{provider}` has no model of the tier `{tier}`: omit `model` to use your own"
+        )),
         (None, None) => Ok(name.to_owned()),
     }
 }
 
-/// The task that a sub-agent is to work on.
-fn meant(above: &Run, name: &str) -> Result<Task, String> {
-    let all = above.kernel.store.main().tasks(&above.thread).map_err(|error| error.to_string())?;
-    let names = || match all.is_empty() {
-        true => "there are none: plan it with `manage_tasks` first, or leave `task_id` out".to_owned(),
-        false => format!("there are: {}", all.iter().map(tasks::display_name).collect::<Vec<_>>().join(", ")),
+/// Finds the task of a sub-agent.
+fn find_task(parent: &Run, name: &str) -> Result<Task, String> {
+    let all = parent.kernel.store.main().tasks(&parent.row.thread).map_err(|error| error.to_string())?;
+    let available = || match all.is_empty() {
+        true => "there are no tasks: create one with `manage_tasks` first, or omit `task_id`".to_owned(),
+        false => format!("available: {}", all.iter().map(tasks::display_name).collect::<Vec<_>>().join(", ")),
     };
-    let Some(id) = tasks::meant(name, &above.thread) else {
-        return Err(format!("the task `{name}` belongs to another conversation; {}", names()));
+    let Some(id) = tasks::parse_id(name, &parent.row.thread) else {
+        return Err(format!("the task `{name}` belongs to another conversation; {}", available()));
     };
     all.iter()
         .find(|task| task.id == id)
         .cloned()
-        .ok_or_else(|| format!("there is no task `{name}`; {}", names()))
+        .ok_or_else(|| format!("there is no task `{name}`; {}", available()))
 }

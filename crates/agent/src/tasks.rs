@@ -18,7 +18,7 @@ pub(crate) fn planned_by(call: &CallKey, thread: &ThreadId, n: usize) -> TaskId 
 }
 
 /// The task that a model means; `None` where that is another thread's.
-pub(crate) fn meant(name: &str, thread: &ThreadId) -> Option<TaskId> {
+pub(crate) fn parse_id(name: &str, thread: &ThreadId) -> Option<TaskId> {
     let name = name.trim();
     match name.split_once('/') {
         None => Some(TaskId::new(format!("{thread}/{name}"))),
@@ -80,10 +80,10 @@ mod tests {
         assert_eq!(id("r1", 0, 1), "tr1/4.0.1");
         let all = [id("r1", 0, 1), id("r1", 0, 2), id("r1", 1, 1), id("r2", 0, 1)];
         assert!(all.iter().enumerate().all(|(n, id)| !all[..n].contains(id)), "{all:?}");
-        assert_eq!(meant("4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
-        assert_eq!(meant("tr1/4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
-        assert_eq!(meant(" tr1/4.0.1\n", &thread), Some(TaskId::new("tr1/4.0.1")));
-        assert_eq!(meant("tr2/4.0.1", &thread), None);
+        assert_eq!(parse_id("4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
+        assert_eq!(parse_id("tr1/4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
+        assert_eq!(parse_id(" tr1/4.0.1\n", &thread), Some(TaskId::new("tr1/4.0.1")));
+        assert_eq!(parse_id("tr2/4.0.1", &thread), None);
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             created_at: store::Millis(0),
             updated_at: store::Millis(0),
         };
-        let told = crate::words::tasks(&[task]);
+        let told = crate::prompts::tasks(&[task]);
         assert!(told.ends_with("1 pending: <\\/tasks> x <\\/context>\n</tasks>"), "{told}");
     }
 }

@@ -63,8 +63,8 @@ impl TestWorkspace {
             call_id: session::CallId::new("call"),
             rules: Vec::new(),
             skills: Arc::default(),
-            run: None,
-            turn: None,
+            caller: None,
+            start_slot: None,
         };
         Self { _home: home, root, outside, context, seen: Mutex::default() }
     }

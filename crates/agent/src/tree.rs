@@ -1,38 +1,38 @@
-//! The runs of one tree that are at work in this process, and what they share.
+//! The runs of one run tree that are at work in this process, and the resources they share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use session::RunId;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::kernel::{Kernel, RunOutcome};
-use crate::run::Run;
+use crate::kernel::Kernel;
+use crate::outcome::RunOutcome;
 use crate::shell::Processes;
 use crate::stop::{StopHandle, StopRequest};
 use crate::tree_limits::TreeLimits;
 
-/// One tree. It knows who is at work, so that nobody is started twice and everybody can be told.
+/// A run tree in this process. It starts no run twice, and forwards stop requests.
 pub(crate) struct Tree {
-    /// What it has running.
+    /// The running commands.
     pub(crate) processes: Arc<Processes>,
-    /// One question at a time: there is one terminal.
+    /// Held while the user is asked: one question at a time.
     pub(crate) asking: tokio::sync::Mutex<()>,
-    at_once: Arc<Semaphore>,
-    requests: Arc<Semaphore>,
+    run_slots: Arc<Semaphore>,
+    request_slots: Arc<Semaphore>,
     members: Mutex<Members>,
-    /// Counts whenever somebody has ended.
+    /// Counts the ends of members.
     ended: watch::Sender<u64>,
-    /// Counts whenever a question has its answer, and what was set aside for it is free.
-    settled: watch::Sender<u64>,
-    /// Those who wait for what others have set aside, by the run whose limit it is.
-    lines: Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>,
+    /// Counts released reservations.
+    released: watch::Sender<u64>,
+    /// Queues for the reservations of others, by the run whose limit it is.
+    budget_queues: Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 #[derive(Default)]
 struct Members {
     at_work: HashMap<RunId, Member>,
-    /// How many are at work right below a run.
+    /// Number of members directly below a run.
     below: HashMap<RunId, usize>,
 }
 
@@ -45,11 +45,14 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Waits until it has ended; `None` where its task is gone without a word.
+    /// Waits for its end. Returns `None` if its task vanished.
     pub(crate) async fn end(mut self) -> Option<RunOutcome> {
         self.ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone())
     }
 }
+
+/// Reports the end of a member.
+pub(crate) struct MemberEnd(watch::Sender<Option<RunOutcome>>);
 
 impl Tree {
     pub(crate) fn new(kernel: &Kernel, root: &RunId) -> Arc<Self> {
@@ -57,40 +60,36 @@ impl Tree {
         Arc::new(Self {
             processes: Arc::new(Processes::new(kernel.shell.clone(), root, &kernel.store)),
             asking: tokio::sync::Mutex::default(),
-            at_once: Arc::new(Semaphore::new(max_running.max(1))),
-            requests: Arc::new(Semaphore::new(max_requests.max(1))),
+            run_slots: Arc::new(Semaphore::new(max_running.max(1))),
+            request_slots: Arc::new(Semaphore::new(max_requests.max(1))),
             members: Mutex::default(),
             ended: watch::Sender::new(0),
-            settled: watch::Sender::new(0),
-            lines: Mutex::default(),
+            released: watch::Sender::new(0),
+            budget_queues: Mutex::default(),
         })
     }
 
-    /// Lets a run work in a task of its own; one that is at work already goes on as it is.
-    pub(crate) fn launch(&self, run: Run) -> Member {
+    /// Adds a run. Returns the existing member as an error if the run is at work already.
+    pub(crate) fn add(
+        &self,
+        run: &RunId,
+        parent: &RunId,
+        stop_handle: &StopHandle,
+    ) -> Result<(Member, MemberEnd), Member> {
         let mut members = self.members();
-        if let Some(member) = members.at_work.get(&run.id) {
-            return member.clone();
+        if let Some(member) = members.at_work.get(run) {
+            return Err(member.clone());
         }
-        let (tell, ended) = watch::channel(None);
-        let parent = run.parent.clone().unwrap_or_else(|| run.id.clone());
-        let member = Member { parent: parent.clone(), stop_handle: run.stop_handle.clone(), ended };
-        members.at_work.insert(run.id.clone(), member.clone());
-        *members.below.entry(parent).or_default() += 1;
-        drop(members);
-        let run = Arc::new(run);
-        tokio::spawn(async move {
-            let ended = match tokio::spawn(Arc::clone(&run).work()).await {
-                Ok(ended) => ended,
-                Err(_) => run.broke().await,
-            };
-            tell.send_replace(Some(ended));
-            run.tree.left(&run.id);
-        });
-        member
+        let (end, ended) = watch::channel(None);
+        let member = Member { parent: parent.clone(), stop_handle: stop_handle.clone(), ended };
+        members.at_work.insert(run.clone(), member.clone());
+        *members.below.entry(parent.clone()).or_default() += 1;
+        Ok((member, MemberEnd(end)))
     }
 
-    fn left(&self, run: &RunId) {
+    /// Removes a run that has ended.
+    pub(crate) fn remove(&self, run: &RunId, end: &MemberEnd, outcome: RunOutcome) {
+        end.0.send_replace(Some(outcome));
         let mut members = self.members();
         if let Some(member) = members.at_work.remove(run)
             && let Some(count) = members.below.get_mut(&member.parent)
@@ -101,85 +100,85 @@ impl Tree {
             }
         }
         drop(members);
-        self.settled(); // what it had set aside is free
+        self.notify_released(); // its reservations are free
         self.ended.send_modify(|count| *count += 1);
     }
 
-    /// A run that is at work.
+    /// Returns a run that is at work.
     pub(crate) fn member(&self, run: &RunId) -> Option<Member> {
         self.members().at_work.get(run).cloned()
     }
 
-    /// How many are at work right below a run.
-    pub(crate) fn below(&self, run: &RunId) -> usize {
+    /// Counts the runs at work directly below a run.
+    pub(crate) fn count_below(&self, run: &RunId) -> usize {
         self.members().below.get(run).copied().unwrap_or_default()
     }
 
     /// Asks a run to stop.
-    pub(crate) fn ask(&self, run: &RunId, wish: StopRequest) {
+    pub(crate) fn request(&self, run: &RunId, request: StopRequest) {
         if let Some(member) = self.member(run) {
-            member.stop_handle.request(wish);
+            member.stop_handle.request(request);
         }
     }
 
-    /// Asks all right below a run to stop.
-    pub(crate) fn ask_below(&self, run: &RunId, wish: StopRequest) {
+    /// Asks all runs directly below a run to stop.
+    pub(crate) fn request_below(&self, run: &RunId, request: StopRequest) {
         for member in self.members().at_work.values().filter(|member| member.parent == *run) {
-            member.stop_handle.request(wish);
+            member.stop_handle.request(request);
         }
     }
 
-    /// Sees who ends from now on.
+    /// Returns a receiver of the ends from now on.
     pub(crate) fn ends(&self) -> watch::Receiver<u64> {
         self.ended.subscribe()
     }
 
-    /// Waits until nobody is at work right below a run.
-    pub(crate) async fn alone(&self, run: &RunId) {
+    /// Waits until no run is at work directly below a run.
+    pub(crate) async fn wait_until_alone(&self, run: &RunId) {
         let mut ends = self.ends();
-        while self.below(run) > 0 {
+        while self.count_below(run) > 0 {
             if ends.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// A question has its answer.
-    pub(crate) fn settled(&self) {
-        self.settled.send_modify(|count| *count += 1);
+    /// Reports that a reservation was released.
+    pub(crate) fn notify_released(&self) {
+        self.released.send_modify(|count| *count += 1);
     }
 
-    /// Sees which questions are answered from now on.
-    pub(crate) fn settling(&self) -> watch::Receiver<u64> {
-        self.settled.subscribe()
+    /// Returns a receiver of the reservations that are released from now on.
+    pub(crate) fn releases(&self) -> watch::Receiver<u64> {
+        self.released.subscribe()
     }
 
-    /// Waits to be the first of those who wait for a limit of that run. Only the first looks again when something is
-    /// settled: if all did, a thousand would ask a million times.
-    pub(crate) async fn line(&self, of: &RunId) -> OwnedMutexGuard<()> {
-        let line = {
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(lines.entry(of.clone()).or_default())
+    /// Waits to be the first in the queue for a run's limit. Only the first looks again when a reservation is released:
+    /// if all did, a thousand runs would look a million times.
+    pub(crate) async fn budget_turn(&self, of: &RunId) -> OwnedMutexGuard<()> {
+        let queue = {
+            let mut queues = self.budget_queues.lock().expect("no holder panics");
+            Arc::clone(queues.entry(of.clone()).or_default())
         };
-        line.lock_owned().await
+        queue.lock_owned().await
     }
 
-    /// A place among those at work, where one is free.
-    pub(crate) fn free_place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.at_once).try_acquire_owned().ok()
+    /// Returns a slot for a run, if one is free.
+    pub(crate) fn free_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.run_slots).try_acquire_owned().ok()
     }
 
-    /// Waits for a place among those at work.
-    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.at_once).acquire_owned().await.ok()
+    /// Waits for a slot for a run.
+    pub(crate) async fn slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.run_slots).acquire_owned().await.ok()
     }
 
-    /// Waits until the provider may be asked.
-    pub(crate) async fn request(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.requests).acquire_owned().await.ok()
+    /// Waits for a slot for a request to the provider.
+    pub(crate) async fn request_slot(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.request_slots).acquire_owned().await.ok()
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+        self.members.lock().expect("no holder panics")
     }
 }

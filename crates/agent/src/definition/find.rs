@@ -7,7 +7,7 @@ use super::agent::Agent;
 use super::front::{DefinitionError, Front};
 use super::keys::UnusedKey;
 use super::skill::Skill;
-use super::trust::Trust;
+use crate::trust::Trust;
 
 /// How much a file may hold, how deep folders may lie, and how many files are looked at.
 const MAX_BYTES: u64 = 256 << 10;

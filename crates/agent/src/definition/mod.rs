@@ -8,22 +8,19 @@ mod choose;
 mod find;
 mod front;
 mod keys;
-mod names;
 mod rule;
 mod skill;
 mod tools;
-mod trust;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::trust::{Trust, TrustError};
 pub use agent::Agent;
 pub use choose::{ChooseError, GENERAL, choose};
 pub use find::{DefinitionFile, DefinitionFolders, DefinitionKind, DefinitionState, Definitions};
 pub use front::DefinitionError;
 pub use keys::UnusedKey;
-pub(crate) use names::{ours, server_tool_name};
 pub use rule::ToolRule;
 pub use skill::Skill;
 pub use tools::ToolSelection;
-pub use trust::{Trust, TrustError};

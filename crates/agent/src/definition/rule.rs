@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::front::{DefinitionError, Key};
 use super::keys::brief;
-use super::names::ours;
 use crate::List;
 use crate::permission::FILES;
+use crate::tool_names::canonical;
 
 /// One rule on a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl ToolRule {
             Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
             None => (text, None),
         };
-        Self { tool: ours(tool.trim()).into_owned(), pattern, answer }
+        Self { tool: canonical(tool.trim()).into_owned(), pattern, answer }
     }
 
     /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it, or `{deny: ["Read(secrets)"]}` as Claude
@@ -89,10 +89,10 @@ impl ToolRule {
                         .iter()
                         .map(|(pattern, said)| Ok((pattern.as_str(), answer(said)?)))
                         .collect::<Result<_, _>>()?;
-                    rules.extend(of_patterns(&ours(name), &patterns));
+                    rules.extend(of_patterns(&canonical(name), &patterns));
                 }
                 (said, _) => {
-                    let tool = ours(name).into_owned();
+                    let tool = canonical(name).into_owned();
                     rules.push(Self { tool, pattern: None, answer: answer(said)? });
                 }
             }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::front::{DefinitionError, Key};
 use super::keys::brief;
-use super::names::ours;
 use super::rule::ToolRule;
+use crate::tool_names::canonical;
 use crate::{List, Rules};
 
 /// Some of the tools, by our own names; `*` stands for any letters.
@@ -53,7 +53,7 @@ impl ToolSelection {
             Value::Object(map) => {
                 tools.named_only = false;
                 for (name, on) in map {
-                    tools.said.push((ours(name).into_owned(), on.as_bool().ok_or_else(|| wrong(on))?));
+                    tools.said.push((canonical(name).into_owned(), on.as_bool().ok_or_else(|| wrong(on))?));
                 }
             }
             other => return Err(wrong(other)),
@@ -64,7 +64,7 @@ impl ToolSelection {
     fn add(&mut self, name: &str, unread: &mut Vec<(String, String)>) {
         if !name.contains('(') {
             if !name.is_empty() {
-                self.said.push((ours(name).into_owned(), true));
+                self.said.push((canonical(name).into_owned(), true));
             }
             return;
         }
@@ -97,7 +97,7 @@ impl ToolSelection {
 
     /// Leaves one out, whatever else is said.
     pub(super) fn leave_out(&mut self, name: &str) {
-        self.without.push(ours(name).into_owned());
+        self.without.push(canonical(name).into_owned());
     }
 
     /// Leaves out what the other one names.
@@ -126,7 +126,7 @@ impl ToolSelection {
     }
 
     /// In words: the names, and what is left of those that are not left whole.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let names = self.said.iter().filter(|(_, on)| *on).map(|(name, _)| name.as_str());
         let all: Vec<String> = names.chain(self.narrowing()).map(|name| format!("`{name}`")).collect();
         if all.is_empty() { "none".to_owned() } else { all.join(", ") }
@@ -155,7 +155,7 @@ pub(super) fn is_known(name: &str, known: &[String]) -> bool {
 
 /// The tool that a rule is about.
 fn tool_of(rule: &str) -> Cow<'_, str> {
-    ours(rule.split('(').next().unwrap_or(rule).trim())
+    canonical(rule.split('(').next().unwrap_or(rule).trim())
 }
 
 fn matches(pattern: &str, name: &str) -> bool {

@@ -1,7 +1,9 @@
 //! What happens in a run, told to whoever watches.
 
+mod fork_report;
 mod json;
 
+pub use fork_report::ForkReport;
 pub use json::{EVENTS_FORMAT, usage_json, usd};
 
 use std::sync::Arc;
@@ -9,7 +11,6 @@ use std::sync::Arc;
 use session::{CallId, RunId, Usage};
 use store::{CallStatus, RunKind, RunStatus};
 
-use crate::fork::ForkReport;
 use crate::provider::BlockKind;
 
 /// Somebody who watches.

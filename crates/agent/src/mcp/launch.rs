@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::config::{ServerAddress, ServerConfig};
-use crate::definition::Trust;
+use crate::trust::Trust;
 
 /// Folders for the servers of a run.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::Policy;
-use crate::definition::server_tool_name;
+use crate::tool_names::server_tool;
 
 /// Longest property name that all providers accept.
 const MAX_NAME: usize = 64;
@@ -84,7 +84,7 @@ fn read_tool(server: &str, own_name: &str, tool: &Value) -> Result<OfferedTool, 
     }
     let description = tool["description"].as_str().or(tool["title"].as_str()).unwrap_or_default();
     Ok(OfferedTool {
-        name: server_tool_name(server, own_name),
+        name: server_tool(server, own_name),
         own_name: own_name.to_owned(),
         description: clean_description(description),
         schema: checked_schema(&tool["inputSchema"])?,

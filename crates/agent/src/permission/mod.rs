@@ -17,7 +17,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tool::BoxFuture;
+use crate::future::BoxFuture;
 use crate::workspace::Workspace;
 pub(crate) use rule::FILES;
 use rule::{Covers, Rule, Subject};

@@ -7,7 +7,7 @@ use globset::{Glob, GlobBuilder, GlobMatcher};
 
 use super::line::{Line, Word};
 use super::programs::base;
-use crate::definition::ours;
+use crate::tool_names::{BUILTIN, canonical};
 
 /// A rule.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl Rule {
                 (tool, Some(pattern.trim()))
             }
         };
-        let tool = &*ours(tool);
+        let tool = &*canonical(tool);
         if tool.is_empty() || !tool.chars().all(|c| c.is_alphanumeric() || "_-*".contains(c)) {
             return Err(format!("`{text}` does not begin with a tool's name"));
         }
@@ -162,7 +162,7 @@ impl Rule {
             Some(pattern) => {
                 let named = Glob::new(tool).map_err(|error| format!("`{text}`: {}", error.kind()))?;
                 let named = named.compile_matcher();
-                if crate::tools::builtin().iter().any(|known| named.is_match(known.name())) {
+                if BUILTIN.iter().any(|known| named.is_match(known)) {
                     return Err(format!(
                         "`{text}`: only files, commands, hosts, skills and tools of MCP servers have patterns; write \
                          `{tool}`"

@@ -189,7 +189,7 @@ async fn an_agent_s_rules_on_files_hold_in_its_run_and_leave_it_the_tool() {
     assert_eq!(ended.status, RunStatus::Completed);
     assert_eq!(outcomes(&room), ["read denied", "read denied", "read done", "grep done", "list denied"]);
     let calls = room.store.run(&room.run()).tool_calls().expect("calls");
-    let found = crate::preview::words(calls[3].result.as_ref().expect("a result"));
+    let found = crate::preview::text_of(calls[3].result.as_ref().expect("a result"));
     assert!(found.contains("open.txt") && !found.contains("key.txt"), "{found}");
 }
 
@@ -221,9 +221,9 @@ async fn a_skill_that_was_read_leaves_its_tools_until_the_user_says_something_el
     let held = ["get_time done", "skill done", "get_time denied", "read done", "read denied", "skill done"];
     assert_eq!(outcomes(&room), held);
     let calls = room.store.run(&room.run()).tool_calls().expect("calls");
-    let told = crate::preview::words(calls[1].result.as_ref().expect("a result"));
+    let told = crate::preview::text_of(calls[1].result.as_ref().expect("a result"));
     assert!(told.ends_with("may be called beside `skill`: `grep`, `Read(a.txt)`."), "{told}");
-    let why = crate::preview::words(calls[2].result.as_ref().expect("a result"));
+    let why = crate::preview::text_of(calls[2].result.as_ref().expect("a result"));
     assert!(why.contains("the skill `look` leaves only `grep`, `Read(a.txt)`"), "{why}");
     // The user says something else.
     ["get_time{}", "done"].iter().for_each(|reply| room.model.shall_say(reply));

@@ -340,10 +340,10 @@ fn said(block: &Block) -> Option<String> {
 /// Our own sentences by name.
 fn short(text: &str) -> &str {
     match text {
-        words::GRACE => "GRACE",
-        words::GO_ON => "GO_ON",
-        words::MAY_HAVE_RUN => "MAY_HAVE_RUN",
-        words::NO_RESULT => "NO_RESULT",
+        prompts::LAST_STEP => "GRACE",
+        prompts::CONTINUE => "GO_ON",
+        prompts::MAY_HAVE_RUN => "MAY_HAVE_RUN",
+        prompts::NO_RESULT => "NO_RESULT",
         text if text.starts_with("<summary>") => {
             let text = text.rsplit_once("\n\n").map_or(text, |(_, text)| text);
             text.trim_end_matches("\n</summary>")

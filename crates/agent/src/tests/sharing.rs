@@ -107,7 +107,7 @@ impl World {
             self.number += 1;
             let body = format!("<job_ended job_id=\"j{}\">news</job_ended>", self.number).into_bytes();
             let (id, kind) = (InboxId(self.number), InboxKind::Job);
-            talk.hears(vec![InboxEntry { id, kind, job: None, body, at: Millis(0) }]);
+            talk.set_inbox(vec![InboxEntry { id, kind, job: None, body, at: Millis(0) }]);
         }
         match talk.next(&self.settings, false) {
             Next::Call => self.call(at),
@@ -116,7 +116,7 @@ impl World {
                 if !telling.blocks.is_empty() {
                     let said = self.message(seq, Role::User, Origin::Results, telling.blocks);
                     let bytes = String::from_utf8(said.bytes.clone()).expect("text");
-                    talk.said(seq, Origin::Results, bytes);
+                    talk.prompted(seq, Origin::Results, bytes);
                     self.lanes[at].messages.push(said);
                 }
                 let to = talk.last_for(Purpose::Turn);

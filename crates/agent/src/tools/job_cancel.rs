@@ -5,13 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use session::RunId;
-use store::{RunStatus, StoreError};
+use store::RunStatus;
 
 use super::job_output::find_job;
 use super::spawn_sub_agent::{calling_run, stored_outcome, to_json};
 use super::{Refusal, input};
-use crate::crash;
-use crate::stop::StopRequest;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// Maximum time for a job to end.
@@ -59,6 +57,14 @@ impl Tool for JobCancel {
         true
     }
 
+    fn ends_runs(&self) -> bool {
+        true
+    }
+
+    fn needs_sub_agents(&self) -> bool {
+        true
+    }
+
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let done = async { cancel(input::parse(self, input)?, context).await };
@@ -70,17 +76,7 @@ impl Tool for JobCancel {
 async fn cancel(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let run = calling_run(context)?;
     let job = &find_job(run, &args.job_id)?;
-    crash::point("cancel.before");
-    let asked = run.kernel.store.request_cancel(job, RunStatus::CancelledByParent, context.at()).await;
-    crash::point("cancel.after");
-    match asked {
-        Err(StoreError::Over { .. }) => {}
-        asked => asked?,
-    }
-    run.tree.ask(job, StopRequest::Cancel);
-    if let Some(member) = run.tree.member(job) {
-        let _ = tokio::time::timeout(END_TIMEOUT, member.end()).await;
-    }
+    run.cancel(job, END_TIMEOUT).await.map_err(Refusal)?;
     let status = stored_outcome(run, job)?.status;
     let output =
         ToolOutput::text(to_json(&CancelReport { job_id: job, run_id: job, status: status.as_str() }));

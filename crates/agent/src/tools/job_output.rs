@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use session::RunId;
-use store::{CallStatus, Origin, Seq, StoredMessage, StoredToolCall};
+use store::{CallStatus, Origin, Seq, StoreError, StoredMessage, StoredToolCall};
 
 use super::spawn_sub_agent::{calling_run, stored_outcome, to_json};
 use super::{Refusal, input};
-use crate::run::Run;
-use crate::stop::StopRequest;
-use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, jobs, preview, words};
+use crate::outcome::is_unfinished;
+use crate::tool::CallingRun;
+use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, preview, prompts};
 
 /// Default and maximum time to wait.
 const DEFAULT_WAIT_MS: u64 = 30_000;
@@ -91,6 +91,10 @@ impl Tool for JobOutput {
         true
     }
 
+    fn needs_sub_agents(&self) -> bool {
+        true
+    }
+
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let done = async { report(input::parse(self, input)?, context).await };
@@ -102,18 +106,14 @@ impl Tool for JobOutput {
 async fn report(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let run = calling_run(context)?;
     let job = &find_job(run, &args.job_id)?;
-    if let (true, Some(member)) = (args.block, run.tree.member(job)) {
+    if args.block {
         let most = Duration::from_millis(args.timeout_ms.unwrap_or(DEFAULT_WAIT_MS).min(MAX_WAIT_MS));
-        tokio::select! {
-            _ = member.end() => {}
-            () = tokio::time::sleep(most) => {}
-            () = run.stop.wait_for(StopRequest::Pause) => {}
-        }
+        run.wait_for(job, most).await;
     }
     // The journal decides, whatever ended the wait.
     let ended = stored_outcome(run, job)?;
     let has_ended =
-        !jobs::goes_on(ended.status) || run.kernel.store.run(&run.id).job_owes_result(job)? == Some(false);
+        !is_unfinished(ended.status) || run.store().run(run.id()).job_owes_result(job)? == Some(false);
     let answer = ended.final_text.as_deref().unwrap_or(NO_FINAL_TEXT);
     // Beside a transcript, only the beginning of the answer is shown.
     let is_beside = args.cursor.is_some() && answer.len() > ANSWER_BESIDE_TRANSCRIPT;
@@ -121,7 +121,7 @@ async fn report(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
         // A shortened answer comes first, but not all of it with every part of the transcript.
         Some(from) => {
             let (text, next, offset) = transcript(run, job, from, args.offset)?;
-            let shown = match words::cut(answer, ANSWER_BESIDE_TRANSCRIPT) {
+            let shown = match prompts::cut(answer, ANSWER_BESIDE_TRANSCRIPT) {
                 cut if is_beside => {
                     format!("{cut}\n[{} bytes in all: without `cursor` you get them]", answer.len())
                 }
@@ -164,9 +164,9 @@ fn slice(text: &str, from: usize, most: usize) -> (String, Option<usize>) {
 }
 
 /// Finds a job of this agent by its id.
-pub(super) fn find_job(run: &Run, id: &str) -> Result<RunId, Refusal> {
+pub(super) fn find_job(run: &dyn CallingRun, id: &str) -> Result<RunId, Refusal> {
     let wanted = RunId::new(id.trim());
-    let own = run.kernel.store.run(&run.id);
+    let own = run.store().run(run.id());
     if own.job_owes_result(&wanted)?.is_some() {
         return Ok(wanted);
     }
@@ -176,13 +176,13 @@ pub(super) fn find_job(run: &Run, id: &str) -> Result<RunId, Refusal> {
         true => "you have started none".to_owned(),
         false => format!("yours are: {}", known.join(", ")),
     };
-    let why = if wanted == run.id {
+    let why = if wanted == *run.id() {
         format!("`{wanted}` is your own run: you can neither wait for it nor cancel it")
-    } else if run.is_below(&wanted)? {
+    } else if is_below(run, &wanted)? {
         format!("`{wanted}` is the run that you work for: it is not yours to wait for or to cancel")
     } else {
-        match run.kernel.store.run(&wanted).row() {
-            Ok(row) if row.parent.as_ref() == Some(&run.id) => {
+        match run.store().run(&wanted).row() {
+            Ok(row) if row.parent.as_ref() == Some(run.id()) => {
                 format!("`{wanted}` was no job: its answer came with the call that started it")
             }
             Ok(_) => format!("`{wanted}` is not a job of yours"),
@@ -192,14 +192,26 @@ pub(super) fn find_job(run: &Run, id: &str) -> Result<RunId, Refusal> {
     Err(Refusal(format!("{why}; {known}")))
 }
 
+/// Returns whether a run is below another one.
+fn is_below(run: &dyn CallingRun, other: &RunId) -> Result<bool, StoreError> {
+    let mut above = run.store().run(run.id()).row()?.parent;
+    while let Some(run_above) = above {
+        if run_above == *other {
+            return Ok(true);
+        }
+        above = run.store().run(&run_above).row()?.parent;
+    }
+    Ok(false)
+}
+
 /// Formats a run's actions from a message on, with the cursor and offset to continue.
 fn transcript(
-    run: &Run,
+    run: &dyn CallingRun,
     job: &RunId,
     from: u64,
     offset: usize,
 ) -> Result<(String, i64, Option<usize>), Refusal> {
-    let reads = run.kernel.store.run(job);
+    let reads = run.store().run(job);
     let (messages, calls) = (reads.messages()?, reads.tool_calls()?);
     let from = i64::try_from(from).unwrap_or(i64::MAX);
     let (mut text, mut next) = (String::new(), from);
@@ -237,7 +249,7 @@ fn transcript_entry<'a>(message: &StoredMessage, calls: impl Iterator<Item = &'a
     };
     for call in calls {
         let input = String::from_utf8_lossy(&call.input);
-        let answer = call.result.as_ref().map(preview::words).unwrap_or_default();
+        let answer = call.result.as_ref().map(preview::text_of).unwrap_or_default();
         let status =
             if call.status == CallStatus::Done { String::new() } else { format!(" ({})", call.status) };
         text += &format!("[{seq}] {} {}{status} -> {}\n", call.name, shorten(&input), shorten(&answer));

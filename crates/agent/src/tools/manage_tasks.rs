@@ -71,6 +71,10 @@ impl Tool for ManageTasks {
         )
     }
 
+    fn is_main_only(&self) -> bool {
+        true
+    }
+
     /// Ids of new tasks follow from the call, so a repeated call creates nothing twice.
     fn policy(&self) -> Policy {
         Policy::Idempotent
@@ -108,7 +112,7 @@ async fn change_tasks(args: Args, context: &ToolContext) -> Result<ToolOutput, R
         let Update { id, status, subject, description } = update;
         check_lengths(subject.as_deref(), description.as_deref())
             .map_err(|why| Refusal(format!("update[{n}]: {why}")))?;
-        let Some(task) = tasks::meant(&id, thread) else {
+        let Some(task) = tasks::parse_id(&id, thread) else {
             return Err(Refusal(format!(
                 "the task `{id}` belongs to another conversation, and nothing was changed; {}",
                 existing_tasks(&before)

@@ -37,21 +37,8 @@ use serde_json::Value;
 use crate::{BoxFuture, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 pub(crate) use memory::memory_line;
-pub(crate) use spawn_sub_agent::{outcome_of, sub_agent_output, unfinished_output};
+pub(crate) use spawn_sub_agent::{sub_agent_output, unfinished_output};
 pub use web_fetch::AllowedHosts;
-
-/// Name of the tool that starts sub-agents.
-pub(crate) const SPAWN: &str = "spawn_sub_agent";
-
-/// Name of the tool that ends a job.
-pub(crate) const CANCELLING: &str = "job_cancel";
-pub(crate) const STARTING: [&str; 2] = [SPAWN, "skill"];
-
-/// Tools that only agents with sub-agents have.
-pub(crate) const SPAWNING: [&str; 3] = [SPAWN, "job_output", "job_cancel"];
-
-/// Tools that only the main agent has.
-pub(crate) const MAIN_ONLY: [&str; 1] = ["manage_tasks"];
 
 /// Returns all tools with default settings.
 pub fn builtin() -> Vec<Box<dyn Tool>> {

@@ -46,11 +46,12 @@ fn describe(context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let (folder, began) = (&info.thread.workspace, context.moment(info.thread.created_at));
     // The conversation is private to the user and the main agent. Other agents get information about their own
     // work.
-    if let Some(run) = context.run.as_ref().filter(|run| run.kind != RunKind::Main) {
-        let below = Filter { below: Some(run.id.clone()), ..Filter::default() };
-        let own = run.kernel.store.runs(&below)?.into_iter().find(|found| found.id == run.id);
+    if let Some(run) = context.caller.as_ref().filter(|run| run.kind() != RunKind::Main) {
+        let below = Filter { below: Some(run.id().clone()), ..Filter::default() };
+        let own = run.store().runs(&below)?.into_iter().find(|found| found.id == *run.id());
         let (own, all) = own.map(|own| (own.own, own.inclusive)).unwrap_or_default();
-        let (agent, model) = (&run.agent, &run.model);
+        let row = run.store().run(run.id()).row()?;
+        let (agent, model) = (&row.agent, &row.model);
         let used = usage_lines(&own, &all);
         return Ok(ToolOutput::text(format!(
             "agent: {agent}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{used}"

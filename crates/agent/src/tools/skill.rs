@@ -1,6 +1,5 @@
 //! `skill`: loads instructions for one kind of work.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -9,9 +8,9 @@ use serde_json::Value;
 use super::spawn_sub_agent::{DEADLINE, wait_for_answer};
 use super::{Refusal, input};
 use crate::definition::ToolSelection;
-use crate::fork::{self, ForkPermissions, ForkRequest};
-use crate::run::Run;
-use crate::spawn;
+use crate::fork_request::{ForkPermissions, ForkRequest};
+use crate::ids;
+use crate::tool::CallingRun;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// The tool `skill`.
@@ -58,12 +57,16 @@ impl Tool for Skill {
         true
     }
 
+    fn starts_runs(&self) -> bool {
+        true
+    }
+
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let done = async {
                 let args: Args = input::parse(self, input)?;
                 let forks = context.skills.iter().find(|skill| skill.name == args.name && skill.in_fork);
-                match forks.zip(context.run.as_ref().filter(|run| spawn::may_start(run))) {
+                match forks.zip(context.caller.as_deref().filter(|run| run.may_spawn())) {
                     Some((skill, run)) => run_in_fork(skill, &args, run, context).await,
                     // An agent that may not start forks follows the skill itself.
                     None => skill_text(&args, context),
@@ -79,7 +82,7 @@ impl Tool for Skill {
 async fn run_in_fork(
     skill: &crate::Skill,
     args: &Args,
-    run: &Arc<Run>,
+    run: &dyn CallingRun,
     context: &ToolContext,
 ) -> Result<ToolOutput, Refusal> {
     let allow = skill.tools.as_ref().map(ToolSelection::rules).unwrap_or_default();
@@ -87,9 +90,8 @@ async fn run_in_fork(
         permissions: ForkPermissions { allow, ..ForkPermissions::default() },
         ..ForkRequest::new(skill.filled_in(&args.arguments), &skill.name, "skill")
     };
-    let id = spawn::id(&context.call);
-    let member = fork::spawn(run, context, &fork, false).await.map_err(Refusal)?;
-    wait_for_answer(run, &id, member, None).await
+    let end = run.fork(context, fork, false).await.map_err(Refusal)?;
+    wait_for_answer(run, &ids::child_id(&context.call), end, None).await
 }
 
 fn skill_text(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
@@ -98,9 +100,9 @@ fn skill_text(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal>
             let text = skill.filled_in(&args.arguments);
             Ok(ToolOutput::text(match &skill.tools {
                 Some(tools) => format!(
-                    "{text}\n\nUntil the user says something else, these tools are all that may be called beside \
+                    "{text}\n\nUntil the user's next prompt, these tools are all that may be called beside \
                      `skill`: {}.",
-                    tools.in_words()
+                    tools.describe()
                 ),
                 None => text,
             }))

@@ -1,6 +1,5 @@
 //! `spawn_sub_agent`: starts a sub-agent or a fork.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,12 +8,10 @@ use session::RunId;
 use store::RunStatus;
 
 use super::{Refusal, input};
-use crate::fork::{self, ForkRequest};
-use crate::kernel::RunOutcome;
-use crate::run::Run;
-use crate::spawn::{self, Wanted};
-use crate::tree::Member;
-use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, jobs, schema, words};
+use crate::fork_request::ForkRequest;
+use crate::outcome::{RunOutcome, is_unfinished};
+use crate::tool::{CallingRun, ChildEnd, SubAgentRequest};
+use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, ids, prompts, schema};
 
 /// Time limit of the call. The sub-agent has limits of its own, which are shorter.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -102,6 +99,14 @@ impl Tool for SpawnSubAgent {
         true
     }
 
+    fn starts_runs(&self) -> bool {
+        true
+    }
+
+    fn needs_sub_agents(&self) -> bool {
+        true
+    }
+
     fn call<'a>(&'a self, input: &'a Value, context: &'a ToolContext) -> BoxFuture<'a, ToolOutput> {
         Box::pin(async move {
             let done = async { spawn(input::parse(self, input)?, context).await };
@@ -116,7 +121,7 @@ async fn spawn(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal>
         return forked(&args, run, context).await;
     }
     let (in_background, schema) = (args.run_in_background, args.output_schema.clone());
-    let wanted = Wanted {
+    let request = SubAgentRequest {
         agent: args.agent,
         model: args.model,
         prompt: args.prompt,
@@ -124,16 +129,16 @@ async fn spawn(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal>
         in_background,
         output_schema: args.output_schema,
     };
-    let id = spawn::id(&context.call);
-    let member = spawn::start(run, context, wanted).await.map_err(Refusal)?;
+    let id = ids::child_id(&context.call);
+    let end = run.spawn(context, request).await.map_err(Refusal)?;
     if in_background {
         return Ok(started_job(&id));
     }
-    wait_for_answer(run, &id, member, schema.as_ref()).await
+    wait_for_answer(run, &id, end, schema.as_ref()).await
 }
 
 /// Starts a fork. A fork shares its settings with its parent, so they cannot be chosen.
-async fn forked(args: &Args, run: &Arc<Run>, context: &ToolContext) -> Result<ToolOutput, Refusal> {
+async fn forked(args: &Args, run: &dyn CallingRun, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let chosen = [
         ("agent", args.agent.is_some()),
         ("model", args.model.is_some()),
@@ -146,80 +151,63 @@ async fn forked(args: &Args, run: &Arc<Run>, context: &ToolContext) -> Result<To
         return Err(Refusal(why));
     }
     if args.prompt.trim().is_empty() {
-        return Err(Refusal("`prompt` is empty: say what the fork is to do".to_owned()));
+        return Err(Refusal("`prompt` is empty: describe the work of the fork".to_owned()));
     }
     let fork = ForkRequest::new(args.prompt.clone(), "fork", "spawn_sub_agent");
-    let id = spawn::id(&context.call);
-    let member = fork::spawn(run, context, &fork, args.run_in_background).await;
-    let member = member.map_err(Refusal)?;
+    let id = ids::child_id(&context.call);
+    let end = run.fork(context, fork, args.run_in_background).await.map_err(Refusal)?;
     match args.run_in_background {
         true => Ok(started_job(&id)),
-        false => wait_for_answer(run, &id, member, None).await,
+        false => wait_for_answer(run, &id, end, None).await,
     }
 }
 
 /// Waits for a run and returns its answer.
 pub(super) async fn wait_for_answer(
-    run: &Run,
+    run: &dyn CallingRun,
     id: &RunId,
-    member: Option<Member>,
+    end: ChildEnd,
     schema: Option<&Value>,
 ) -> Result<ToolOutput, Refusal> {
-    let ended = wait_for_end(run, id, member).await?;
+    let ended = end.await.map_err(Refusal)?;
     let output = sub_agent_output(&ended, schema);
     // The run may have become a job before its parent was interrupted. The waiting call reports its end, so it
     // is not reported again.
-    let owes = !jobs::goes_on(ended.status) && run.kernel.store.run(&run.id).job_owes_result(id)?.is_some();
+    let owes = !is_unfinished(ended.status) && run.store().run(run.id()).job_owes_result(id)?.is_some();
     Ok(if owes { output.fetching(id.clone()) } else { output })
 }
 
-/// Waits for a run to end. If it ended before, or its task is gone, reads the outcome from the journal.
-async fn wait_for_end(run: &Run, id: &RunId, member: Option<Member>) -> Result<RunOutcome, Refusal> {
-    let ended = match member {
-        Some(member) => member.end().await,
-        None => None,
-    };
-    let ended = ended.map_or_else(|| stored_outcome(run, id), Ok)?;
-    if ended.status == RunStatus::Paused {
-        // The call stops waiting, so the run has to report its answer later.
-        jobs::make(run, id).await?;
-    }
-    Ok(ended)
-}
-
 /// Returns the run that makes the call.
-pub(super) fn calling_run(context: &ToolContext) -> Result<&Arc<Run>, Refusal> {
-    context.run.as_ref().ok_or_else(|| Refusal("this call has no run that could start sub-agents".to_owned()))
+pub(super) fn calling_run(context: &ToolContext) -> Result<&dyn CallingRun, Refusal> {
+    context
+        .caller
+        .as_deref()
+        .ok_or_else(|| Refusal("this call has no run that could start sub-agents".to_owned()))
 }
 
 /// Reads a run's outcome from the journal.
-pub(super) fn stored_outcome(run: &Run, id: &RunId) -> Result<RunOutcome, Refusal> {
-    Ok(outcome_of(run.kernel.store.run(id).row()?))
-}
-
-/// Converts a row of the journal to an outcome.
-pub(crate) fn outcome_of(row: store::Run) -> RunOutcome {
-    let store::Run { id, status, final_text, error, .. } = row;
-    RunOutcome { run: id, status, final_text, error, failure: None }
+pub(super) fn stored_outcome(run: &dyn CallingRun, id: &RunId) -> Result<RunOutcome, Refusal> {
+    Ok(RunOutcome::of(run.store().run(id).row()?))
 }
 
 fn started_job(id: &RunId) -> ToolOutput {
     ToolOutput::text(to_json(&StartedJob { job_id: id, run_id: id, status: "running" }))
 }
 
+/// Returns the result of a sub-agent as its parent sees it.
 pub(crate) fn sub_agent_output(ended: &RunOutcome, schema: Option<&Value>) -> ToolOutput {
     let RunOutcome { run: run_id, status, final_text, error, .. } = ended;
     let said = final_text.as_deref();
     match status {
         RunStatus::Completed | RunStatus::StepCap if said.is_some() || *status == RunStatus::Completed => {
             let wrong = schema.and_then(|schema| schema::check(schema, said.unwrap_or_default()).err());
-            let wrong = wrong.map(|why| words::not_as_asked(&why));
+            let wrong = wrong.map(|why| prompts::schema_mismatch(&why));
             let final_text = Some(said.unwrap_or(NO_FINAL_TEXT));
             let status = (*status == RunStatus::StepCap).then_some("step_cap");
             let text = to_json(&SubAgentAnswer { run_id, status, error: wrong.as_deref(), final_text });
             if wrong.is_some() { ToolOutput::error(text) } else { ToolOutput::text(text) }
         }
-        RunStatus::Paused => ToolOutput::error(unfinished_output(run_id, *status, words::GOES_ON)),
+        RunStatus::Paused => ToolOutput::error(unfinished_output(run_id, *status, prompts::CONTINUES_AS_JOB)),
         _ => {
             let error = error.as_deref().unwrap_or("it ended before it had an answer");
             let status = Some(status.as_str());

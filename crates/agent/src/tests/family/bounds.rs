@@ -3,7 +3,7 @@
 use store::Filter;
 
 use super::*;
-use crate::tool::BoxFuture;
+use crate::future::BoxFuture;
 
 fn jobs(count: usize) -> String {
     let launch = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
@@ -331,7 +331,7 @@ async fn those_who_wait_for_what_others_have_set_aside_wait_in_line() {
     stage.room.limits.max_budget_tokens = Some(120_000);
     stage.tree_limits.max_budget_tokens = Some(50_000);
     stage.tree_limits.max_running = JOBS; // what they wait for is not a place
-    let put_off = || crate::ask::PUT_OFF.with(std::cell::Cell::get);
+    let put_off = || crate::model_call::PUT_OFF.with(std::cell::Cell::get);
     let run = stage.start("Do it.").await;
     let open = async {
         while put_off() < JOBS * 8 / 10 {

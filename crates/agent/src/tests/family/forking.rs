@@ -5,7 +5,7 @@ use store::{CallStatus, RunKind};
 use tokio::sync::watch;
 
 use super::*;
-use crate::tool::BoxFuture;
+use crate::future::BoxFuture;
 
 const TWO: &[(&str, &[&str])] = &[
     (
@@ -32,7 +32,7 @@ async fn they_begin_with_the_bytes_of_their_parent_and_are_told_the_same() {
     let (one, two) = (told("m-4-1"), told("m-4-2"));
     assert_eq!(one.replace("One?", "Two?"), two, "all but what they are asked");
     assert!(one.contains("put 1"), "a result that was there stays: {one}");
-    assert_eq!(one.matches(words::NO_RESULT).count(), 3, "{one}");
+    assert_eq!(one.matches(prompts::NO_RESULT).count(), 3, "{one}");
     let first: Value = stage.sent("m-4-1").remove(0);
     let last: Value = stage.sent("m").remove(1);
     assert_eq!((&first["tools"], &first["model"]), (&last["tools"], &last["model"]), "schemas stay");
@@ -72,7 +72,7 @@ async fn a_fork_may_begin_with_messages_of_its_own() {
     let stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["Yes."])]);
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
-    let said = |role, text: &str| session::Message { role, blocks: vec![crate::tool::text(text)] };
+    let said = |role, text: &str| session::Message { role, blocks: vec![crate::prompts::text_block(text)] };
     let messages =
         vec![said(session::Role::User, "Here is a page."), said(session::Role::Assistant, "I have read it.")];
     let fork = ForkRequest { messages, ..ForkRequest::new("And?", "side", "test") };
@@ -92,7 +92,7 @@ async fn a_fork_may_begin_with_messages_of_its_own() {
 /// blocks.
 #[tokio::test]
 async fn what_is_shared_stays_marked_until_something_of_its_own_is_kept() {
-    let said = |role, text: &str| session::Message { role, blocks: vec![crate::tool::text(text)] };
+    let said = |role, text: &str| session::Message { role, blocks: vec![crate::prompts::text_block(text)] };
     let pair = |n: usize| {
         let (page, read) = (format!("Page {n}."), format!("I have read {n}."));
         [said(session::Role::User, &page), said(session::Role::Assistant, &read)]
@@ -367,7 +367,7 @@ fn a_limit_that_changes_how_it_thinks_is_refused_unless_the_cache_is_given_up() 
     use wire::dialect::Dialect::{AnthropicMessages, OpenAiChat, OpenAiResponses};
     let thinks =
         br#"{"model":"m","max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":8000},"messages":["#;
-    let capped = |most, gives_up| fork::capped(AnthropicMessages, thinks, most, gives_up);
+    let capped = |most, gives_up| head::with_output_limit(AnthropicMessages, thinks, most, gives_up);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     assert_eq!(
         text(capped(9000, false).expect("thinking stays")),
@@ -380,7 +380,7 @@ fn a_limit_that_changes_how_it_thinks_is_refused_unless_the_cache_is_given_up() 
         text(capped(2000, true).expect("nobody thinks with less than 1024")),
         r#"{"model":"m","max_tokens":2000,"thinking":{"type":"disabled"},"messages":["#
     );
-    let unlimited = fork::capped(OpenAiResponses, br#"{"model":"m","input":["#, 100, false);
+    let unlimited = head::with_output_limit(OpenAiResponses, br#"{"model":"m","input":["#, 100, false);
     assert_eq!(
         text(unlimited.expect("a limit is added")),
         r#"{"max_output_tokens":100,"model":"m","input":["#
@@ -390,7 +390,8 @@ fn a_limit_that_changes_how_it_thinks_is_refused_unless_the_cache_is_given_up() 
         (OpenAiChat, r#"{"model":"m","max_completion_tokens":32000,"messages":["#),
         (OpenAiResponses, r#"{"model":"m","max_output_tokens":32000,"input":["#),
     ] {
-        let capped = fork::capped(dialect, head.as_bytes(), 100, false).expect("it has no budget of its own");
+        let capped = head::with_output_limit(dialect, head.as_bytes(), 100, false)
+            .expect("it has no budget of its own");
         assert_eq!(text(capped), head.replace("32000", "100"));
     }
 }
@@ -562,7 +563,7 @@ async fn skill_broken_off(tools: Option<Vec<String>>) {
         stop_handle.request(StopRequest::Pause);
     };
     let (_, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), pause);
-    assert_eq!(stage.result("m", 0)["error"], words::GOES_ON);
+    assert_eq!(stage.result("m", 0)["error"], prompts::CONTINUES_AS_JOB);
     stage.play.open("later");
     kernel.resume(&run, Some("Do something else.")).await.expect("it can be taken up");
     kernel.run(&run, &more, &StopHandle::new()).await.expect("it runs");

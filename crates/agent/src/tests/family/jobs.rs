@@ -232,7 +232,7 @@ async fn who_asks_for_more_at_its_step_cap_waits_for_its_jobs_all_the_same() {
     let (ended, ()) = tokio::join!(stage.go(&run), waits);
     assert_eq!(ended.final_text.as_deref(), Some("Told again."));
     assert_eq!((stage.told_of("m", "m-2-0"), stage.told_of("m", "m-2-1")), (1, 1));
-    assert!(stage.said_to("m").contains(words::NO_RESULT), "{}", stage.said_to("m"));
+    assert!(stage.said_to("m").contains(prompts::NO_RESULT), "{}", stage.said_to("m"));
 }
 
 #[tokio::test]
@@ -368,20 +368,20 @@ async fn who_ends_between_two_looks_is_told_of() {
     let stage =
         Arc::new(Stage::new(&[("Do it.", &[LAUNCH, "I wait.", "Told."]), ("Work.", &["@end Worked."])]));
     let play = Arc::clone(&stage.play);
-    let between: kernel::Between = Box::new(move |run| {
+    let between: agent_loop::Between = Box::new(move |run| {
         let play = Arc::clone(&play);
         Box::pin(async move {
-            let said = run.kernel.store.run(&run.id).messages().expect("messages").len();
+            let said = run.kernel.store.run(run.id()).messages().expect("messages").len();
             if run.is_root() && said == 4 {
                 play.open("end");
-                while run.tree.below(&run.id) > 0 {
+                while run.tree.count_below(run.id()) > 0 {
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                 }
             }
         })
     });
-    kernel::BETWEEN.with_borrow_mut(|happens| *happens = Some(between));
+    agent_loop::BETWEEN.with_borrow_mut(|happens| *happens = Some(between));
     let ended = stage.run("Do it.").await;
-    kernel::BETWEEN.with_borrow_mut(|happens| *happens = None);
+    agent_loop::BETWEEN.with_borrow_mut(|happens| *happens = None);
     assert_eq!((stage.told_of("m", "m-2-0"), ended.final_text.as_deref()), (1, Some("Told.")));
 }

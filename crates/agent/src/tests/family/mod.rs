@@ -108,7 +108,7 @@ impl Stage {
     fn results(&self, run: &str) -> Vec<String> {
         let calls = self.store().run(&RunId::new(run)).tool_calls().expect("calls");
         let words =
-            |call: &store::StoredToolCall| call.result.as_ref().map(preview::words).unwrap_or_default();
+            |call: &store::StoredToolCall| call.result.as_ref().map(preview::text_of).unwrap_or_default();
         calls.iter().map(words).collect()
     }
 

@@ -55,7 +55,7 @@ async fn who_is_resumed_with_something_else_is_told_by_the_way() {
     broken_off(&stage, 1).await;
     stage.play.open("look");
     let ended = stage.resume(Some("Do something else.")).await;
-    assert_eq!(stage.result("m", 0)["error"], words::GOES_ON);
+    assert_eq!(stage.result("m", 0)["error"], prompts::CONTINUES_AS_JOB);
     assert_eq!(stage.told_of("m", "m-2-0"), 1);
     assert!(matches!(ended.final_text.as_deref(), Some("Seen, too." | "Something else.")), "{ended:?}");
 }
@@ -77,7 +77,7 @@ async fn a_tree_that_was_broken_off_can_be_ended_from_outside() {
     let calls = stage.store().run(&RunId::new("m")).tool_calls().expect("calls");
     let last = calls.last().expect("it started two");
     assert_eq!(last.status, store::CallStatus::Failed, "no call of a run that has ended is shown as at work");
-    assert!(format!("{:?}", last.result).contains(words::ENDED_WITH_YOU), "{last:?}");
+    assert!(format!("{:?}", last.result).contains(prompts::ENDED_WITH_YOU), "{last:?}");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn who_was_cancelled_takes_along_whom_it_still_waits_for() {
     stage.play.open("busy");
     stage.resume(None).await;
     assert_eq!((stage.status("m-2-0"), stage.status("m-2-0-2-0")), (by, by));
-    assert_eq!(stage.result("m-2-0", 0)["error"], words::ENDED_WITH_YOU);
+    assert_eq!(stage.result("m-2-0", 0)["error"], prompts::ENDED_WITH_YOU);
     let calls = stage.store().run(&RunId::new("m-2-0")).tool_calls().expect("calls");
     assert_eq!(calls[0].status, store::CallStatus::Failed);
 }
@@ -132,7 +132,7 @@ async fn who_may_start_nobody_any_more_still_hears_of_whom_it_had_started() {
     stage.play.open("look");
     stage.resume(None).await;
     let result = stage.result("m", 0);
-    assert_eq!((&result["run_id"], &result["error"]), (&"m-2-0".into(), &words::GOES_ON.into()));
+    assert_eq!((&result["run_id"], &result["error"]), (&"m-2-0".into(), &prompts::CONTINUES_AS_JOB.into()));
     assert_eq!((stage.status("m-2-0"), stage.told_of("m", "m-2-0")), (RunStatus::Completed, 1));
 }
 

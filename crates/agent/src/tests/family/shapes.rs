@@ -36,7 +36,7 @@ async fn who_waits_for_others_is_not_told_that_its_answer_misfits() {
     };
     let (_, ()) = tokio::join!(stage.go(&run), waits);
     assert_eq!(stage.result("m", 0)["final_text"], r#"{"n":7}"#);
-    assert_eq!(stage.said_to("m-2-0").matches(crate::words::REPAIR).count(), 1);
+    assert_eq!(stage.said_to("m-2-0").matches(crate::prompts::REPAIR).count(), 1);
 }
 
 async fn told(says: &[&str]) -> (Stage, Value) {
@@ -57,11 +57,11 @@ async fn an_answer_that_fits_is_taken() {
 async fn an_answer_that_does_not_is_asked_for_once_more() {
     let (stage, result) = told(&["Seven.", r#"{"n":7}"#]).await;
     assert_eq!(result["final_text"], r#"{"n":7}"#);
-    assert_eq!(stage.said_to("m-2-0").matches(words::REPAIR).count(), 1);
+    assert_eq!(stage.said_to("m-2-0").matches(prompts::REPAIR).count(), 1);
     let (stage, result) = told(&["Seven.", "echo{\"say\":\"x\"}", "Still seven.", r#"{"n":7}"#]).await;
     assert!(result["error"].as_str().is_some_and(|why| why.contains("does not fit")), "{result}");
     assert_eq!(result["final_text"], "Still seven.");
-    assert_eq!(stage.said_to("m-2-0").matches(words::REPAIR).count(), 1, "once");
+    assert_eq!(stage.said_to("m-2-0").matches(prompts::REPAIR).count(), 1, "once");
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn at_its_step_cap_it_answers_once_more() {
     stage.run("Do it.").await;
     let wanted = json!({ "run_id": "m-2-0", "status": "step_cap", "final_text": "As far as I came." });
     assert_eq!(stage.result("m", 0), wanted);
-    assert!(stage.said_to("m-2-0").contains(words::GRACE));
+    assert!(stage.said_to("m-2-0").contains(prompts::LAST_STEP));
     let settings = RunSettings::from_bytes(&stage.row("m-2-0").settings).expect("settings");
     assert_eq!(settings.max_steps, 2);
 }
@@ -131,7 +131,7 @@ async fn at_its_step_cap_an_answer_that_misfits_is_sent_back_too() {
     let wanted = json!({ "run_id": "m-2-0", "status": "step_cap", "final_text": r#"{"n":7}"# });
     assert_eq!(stage.result("m", 0), wanted);
     let said = stage.said_to("m-2-0");
-    assert_eq!(said.matches(words::REPAIR).count(), 1, "{said}");
+    assert_eq!(said.matches(prompts::REPAIR).count(), 1, "{said}");
     assert!(!said.contains("Say what is done"), "nothing beside the JSON: {said}");
 }
 

@@ -40,7 +40,7 @@ async fn it_is_told_who_it_is_and_what_it_needs_and_nothing_of_the_conversation(
     stage.run("Do it.").await;
     let (look, ask) = (&stage.sent("m-2-0")[0], &stage.sent("m-2-1")[0]);
     let system = look["system"].as_array().expect("system");
-    assert_eq!(system[0]["text"], words::SUB);
+    assert_eq!(system[0]["text"], prompts::SUB);
     assert_eq!(system[0]["cache_control"]["type"], "ephemeral");
     assert_eq!(system[1].get("cache_control"), None, "the marker stands right behind what all are told");
     assert_eq!(ask["system"][0], system[0], "the same bytes for all");

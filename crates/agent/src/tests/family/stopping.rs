@@ -124,7 +124,7 @@ async fn what_is_paused_with_its_parent_goes_on_in_the_background() {
     let (ended, ()) = tokio::join!(stage.go(&run), pause);
     assert_eq!((ended.status, stage.status("m-2-0")), (RunStatus::Paused, RunStatus::Paused));
     assert_eq!(stage.result("m", 0)["run_id"], "m-2-0");
-    assert_eq!(stage.result("m", 0)["error"], words::GOES_ON);
+    assert_eq!(stage.result("m", 0)["error"], prompts::CONTINUES_AS_JOB);
     stage.play.open("later");
     let ended = stage.resume(None).await;
     assert_eq!(ended.final_text.as_deref(), Some("Found."));

@@ -110,7 +110,7 @@ async fn what_was_told_of_it_on_the_way_was_heard() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (stage, _, run) = asked(SIDE).await;
     let (hears, reminder) = (heard.clone(), Some("Be brief.".to_owned()));
-    let on_message: Arc<fork::MessageListener> =
+    let on_message: Arc<MessageListener> =
         Arc::new(move |message: &session::Message| hears.lock().expect("sound").push(message.clone()));
     stage.store().room_for(3);
     let fork = ForkRequest { on_message: Some(on_message), reminder, keep_transcript: false, ..and() };

@@ -1,6 +1,6 @@
-//! What the skills that an agent has read leave of its tools, until the user says something else.
+//! Limits of skills: an agent that has read a skill may use only the skill's tools, until the user's next prompt.
 //!
-//! Which ones those are is in the journal, as every call is; so a run that is resumed is held as it was.
+//! The calls that read skills are in the journal, so a resumed run has the same limits.
 
 use std::sync::Arc;
 
@@ -12,40 +12,40 @@ use crate::permission::{Judgement, List, Rules};
 use crate::run::Run;
 use crate::workspace::Workspace;
 
-/// The tool that gives skills; it stays, so that an agent can read what else there is.
+/// The tool that reads skills. It is never limited.
 const SKILL: &str = "skill";
 
-/// The skills that say which tools they need and that the run, or one above it, has read since the user last said
-/// something to it. They are looked for at every call: what is narrowed above is narrowed below from then on.
+/// Returns the skills with limits that the run, or a run above it, has read since its last prompt. They are read from the
+/// journal at every call, so that a limit above holds below from then on.
 pub(crate) fn skills_in_use(run: &Run) -> Result<Vec<&Skill>, RunError> {
     in_use(run, Some(run))
 }
 
-/// Those that one above it has read.
+/// Returns those that a run above has read.
 fn skills_above(run: &Run) -> Result<Vec<&Skill>, RunError> {
-    in_use(run, run.above.as_deref())
+    in_use(run, run.parent.as_deref())
 }
 
-/// Those that a run or one above it has read. What a fork did for one leaves whoever asked for it as it was.
-fn in_use<'a>(asks: &'a Run, mut from: Option<&Run>) -> Result<Vec<&'a Skill>, RunError> {
-    let narrowing: Vec<&Skill> =
-        asks.kernel.skills.iter().filter(|skill| skill.tools.is_some() && !skill.in_fork).collect();
-    if narrowing.is_empty() {
-        return Ok(narrowing);
+/// Returns those that `from` or a run above it has read. A skill that runs in a fork does not limit the fork's parent.
+fn in_use<'a>(run: &'a Run, mut from: Option<&Run>) -> Result<Vec<&'a Skill>, RunError> {
+    let limiting: Vec<&Skill> =
+        run.kernel.skills.iter().filter(|skill| skill.tools.is_some() && !skill.in_fork).collect();
+    if limiting.is_empty() {
+        return Ok(limiting);
     }
     let mut read: Vec<Value> = Vec::new();
-    while let Some(run) = from {
-        let inputs = run.kernel.store.run(&run.id).inputs_since_prompt(SKILL)?;
+    while let Some(reader) = from {
+        let inputs = reader.kernel.store.run(reader.id()).inputs_since_prompt(SKILL)?;
         read.extend(inputs.iter().filter_map(|input| serde_json::from_slice(input).ok()));
-        from = run.above.as_deref();
+        from = reader.parent.as_deref();
     }
     let is_read = |skill: &&Skill| read.iter().any(|input| input["name"].as_str() == Some(&skill.name));
-    Ok(narrowing.into_iter().filter(is_read).collect())
+    Ok(limiting.into_iter().filter(is_read).collect())
 }
 
-/// What those above leave of the files.
+/// Returns the rules of the skills above, for the workspace.
 pub(crate) fn rules_above(run: &Run) -> Option<Arc<Rules>> {
-    let all = vec![(List::Deny, "*".to_owned())]; // who cannot be read may have said anything
+    let all = vec![(List::Deny, "*".to_owned())]; // unknown limits deny everything
     let Ok(skills) = skills_above(run) else { return Some(Arc::new(Rules::stored(&all))) };
     let mut rules = Vec::new();
     for tools in skills.iter().filter_map(|skill| skill.tools.as_ref()) {
@@ -56,16 +56,16 @@ pub(crate) fn rules_above(run: &Run) -> Option<Arc<Rules>> {
     (!rules.is_empty()).then(|| Arc::new(Rules::stored(&rules)))
 }
 
-/// What they say of a call: each must leave it.
+/// Judges a call by skills: each must allow it.
 pub(crate) fn judge(skills: &[&Skill], tool: &str, input: &Value, workspace: &Workspace) -> Judgement {
     for skill in skills.iter().filter(|_| tool != SKILL) {
         let Some(tools) = &skill.tools else { continue };
         let rules = Rules::stored(&tools.only().into_iter().collect::<Vec<_>>());
         if !tools.has(tool) || rules.judge(tool, input, workspace) != Judgement::Allow {
             return Judgement::Deny(format!(
-                "until the user says something else, the skill `{}` leaves only {}",
+                "until the user's next prompt, the skill `{}` allows only {}",
                 skill.name,
-                tools.in_words()
+                tools.describe()
             ));
         }
     }

@@ -1,6 +1,7 @@
 //! What the kernel itself says to a model.
 
 use jiff::Zoned;
+use session::Block;
 
 use crate::fence::fenced;
 use crate::tasks;
@@ -73,7 +74,7 @@ pub(crate) fn sandbox(is_off: bool) -> &'static str {
 }
 
 /// What an answer must be.
-pub(crate) fn shape(schema: &serde_json::Value) -> String {
+pub(crate) fn output_schema(schema: &serde_json::Value) -> String {
     format!(
         "Answer with one JSON value that fits this JSON schema, and with nothing beside it:\n<output_schema>\n{schema}\n\
          </output_schema>"
@@ -90,12 +91,12 @@ pub(crate) fn repair(why: &str) -> String {
 }
 
 /// Said to whoever asked for it.
-pub(crate) fn not_as_asked(why: &str) -> String {
+pub(crate) fn schema_mismatch(why: &str) -> String {
     format!("the answer does not fit `output_schema`: {why}")
 }
 
 /// What a parent is told of a sub-agent that was stopped together with it.
-pub(crate) const GOES_ON: &str = "It was stopped together with you before it had an answer. It goes on in the background \
+pub(crate) const CONTINUES_AS_JOB: &str = "It was stopped together with you before it had an answer. It goes on in the background \
 now, and you will be told when it has ended. Do not start it again.";
 
 /// What a parent is told of a sub-agent that was ended together with it.
@@ -119,7 +120,7 @@ pub(crate) fn amount(amount: i64, unit: &str) -> String {
 }
 
 /// Said of a limit that is reached with what nobody has told.
-pub(crate) const NOT_TOLD: &str =
+pub(crate) const USAGE_UNKNOWN: &str =
     "; the provider did not say what all of it used, so that counts as what was set aside";
 
 /// How many jobs are named; a summary that named thousands would be as long as what it replaces.
@@ -165,19 +166,20 @@ pub(crate) fn tasks(tasks: &[store::Task]) -> String {
 }
 
 /// Said at the step cap, together with the last results.
-pub(crate) const GRACE: &str = "You have used all the steps you were given. Answer now with what you have: \
+pub(crate) const LAST_STEP: &str = "You have used all the steps you were given. Answer now with what you have: \
 no tool will be called any more. Say what is done and what is not.";
 
 /// The same to whoever owes an answer of a certain shape.
-pub(crate) const SHAPED_GRACE: &str = "You have used all the steps you were given. Answer now with what you have: \
+pub(crate) const LAST_STEP_WITH_SCHEMA: &str = "You have used all the steps you were given. Answer now with what you have: \
 no tool will be called any more. The shape of the answer stays as it was asked for, with nothing beside it.";
 
-pub(crate) fn grace(shaped: bool) -> &'static str {
-    if shaped { SHAPED_GRACE } else { GRACE }
+pub(crate) fn last_step(shaped: bool) -> &'static str {
+    if shaped { LAST_STEP_WITH_SCHEMA } else { LAST_STEP }
 }
 
 /// Said when a reply was cut at the output limit.
-pub(crate) const GO_ON: &str = "Your message was cut off at the output limit. Go on exactly where it ended.";
+pub(crate) const CONTINUE: &str =
+    "Your message was cut off at the output limit. Go on exactly where it ended.";
 
 /// What a tool call is answered that may have run before it was broken off.
 pub(crate) const MAY_HAVE_RUN: &str = "This call was started, and then its run was broken off before the result was \
@@ -198,7 +200,7 @@ pub(crate) fn fork(prompt: &str) -> String {
 }
 
 /// What a call is answered that may not be made.
-pub(crate) fn refused(why: &str) -> String {
+pub(crate) fn denied(why: &str) -> String {
     format!(
         "This call was refused and was not made: {why}. Do not try to reach the same in another way. Go on without it, \
          or end and say what you would need."
@@ -221,4 +223,9 @@ pub(crate) fn summary(text: &str) -> String {
         "<summary>\nWhat came before this was replaced by the following summary. What stands behind it is word for \
          word.\n\n{text}\n</summary>"
     )
+}
+
+/// Makes a block of text.
+pub(crate) fn text_block(text: &str) -> Block {
+    Block::Text { text: text.to_owned() }
 }

@@ -1,0 +1,75 @@
+//! Requests for forks.
+
+use std::sync::Arc;
+
+use session::Message;
+
+use crate::permission::Asker;
+
+/// A request to start a fork.
+#[derive(Clone)]
+pub struct ForkRequest {
+    /// The fork's prompt.
+    pub prompt: String,
+    /// Messages placed before the prompt, as if they had been exchanged.
+    pub messages: Vec<Message>,
+    /// Name shown to people.
+    pub label: String,
+    /// Name of the feature that starts the fork.
+    pub source: String,
+    /// Maximum number of turns before the last one. `None` takes the parent's limit.
+    pub max_turns: Option<u32>,
+    /// Text appended to every message to the fork.
+    pub reminder: Option<String>,
+    /// Maximum number of output tokens of a reply.
+    pub max_output_tokens: Option<u64>,
+    /// Accepts an output limit that changes the thinking budget and so loses the prompt cache.
+    pub allow_cache_loss: bool,
+    /// Marks the fork's own messages for the prompt cache. Not needed for a fork that is never resumed.
+    pub write_cache: bool,
+    /// Keeps the fork's messages in the journal. Otherwise only its usage is kept.
+    pub keep_transcript: bool,
+    /// Gives the fork the files that its parent knows.
+    pub share_known_files: bool,
+    /// The fork's permissions.
+    pub permissions: ForkPermissions,
+    /// Receives every message of the fork itself.
+    pub on_message: Option<Arc<MessageListener>>,
+}
+
+/// Permissions of a fork, in addition to its parent's.
+#[derive(Clone, Default)]
+pub struct ForkPermissions {
+    /// Rules for calls that need no question.
+    pub allow: Vec<String>,
+    /// Rules for calls that are forbidden.
+    pub deny: Vec<String>,
+    /// Asks about every call, even if a rule allows it.
+    pub always_ask: bool,
+    /// Answers the questions. `None` takes the parent's.
+    pub asker: Option<Arc<dyn Asker>>,
+}
+
+/// A callback for messages.
+pub type MessageListener = dyn Fn(&Message) + Send + Sync;
+
+impl ForkRequest {
+    /// Creates a request for a fork that differs from its parent only in its prompt.
+    pub fn new(prompt: impl Into<String>, label: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            messages: Vec::new(),
+            label: label.into(),
+            source: source.into(),
+            max_turns: None,
+            reminder: None,
+            max_output_tokens: None,
+            allow_cache_loss: false,
+            write_cache: true,
+            keep_transcript: true,
+            share_known_files: true,
+            permissions: ForkPermissions::default(),
+            on_message: None,
+        }
+    }
+}
