@@ -1,26 +1,26 @@
-//! The time, read in one place.
+//! The clock of runs.
 
 use jiff::Zoned;
 use store::Millis;
 
-/// What the time is: the system's, or one that stands still so that two runs see the same.
+/// The system's clock, or a fixed time with which two runs see the same.
 #[derive(Clone, Debug, Default)]
 pub struct RunClock {
     fixed: Option<Zoned>,
 }
 
 impl RunClock {
-    /// A clock that stands still.
+    /// Creates a clock with a fixed time.
     pub fn fixed(at: Zoned) -> Self {
         Self { fixed: Some(at) }
     }
 
-    /// Now, in the user's time zone.
+    /// Returns the time in the user's time zone.
     pub fn now(&self) -> Zoned {
         self.fixed.clone().unwrap_or_else(Zoned::now)
     }
 
-    /// Now, as the journal counts: always the system's, since that is when it happened.
+    /// Returns the system's time in the journal's unit, even if the clock is fixed.
     pub(crate) fn millis(&self) -> Millis {
         Millis(jiff::Timestamp::now().as_millisecond())
     }

@@ -1,10 +1,9 @@
-//! Named places at which a test may end the process, as a power cut would.
+//! Named points at which a test may kill the process.
 //!
-//! Without the feature `crash-points` there is nothing here. With it, `OFFSHOOT_CRASH=ask.intent.after:2` kills the
-//! process when that place is reached for the second time, and `OFFSHOOT_CRASH_LOG=FILE` writes down every place as
-//! it is reached.
+//! Without the feature `crash-points` they do nothing. With it, `OFFSHOOT_CRASH=ask.intent.after:2` kills the process when
+//! that point is reached for the second time, and `OFFSHOOT_CRASH_LOG=FILE` logs every point.
 
-/// Every place, in the order in which a run meets them first.
+/// All points, in the order in which a run reaches them first.
 pub const POINTS: &[&str] = &[
     "run.start.before",
     "run.start.after",
@@ -59,7 +58,7 @@ pub const POINTS: &[&str] = &[
 #[cfg(not(feature = "crash-points"))]
 pub(crate) fn point(_: &'static str) {}
 
-/// Writes a line down for the test that reads them.
+/// Logs a line for a test.
 #[cfg(not(feature = "crash-points"))]
 pub(crate) fn note(_: &str) {}
 
@@ -68,7 +67,7 @@ pub(crate) fn note(line: &str) {
     use std::io::Write as _;
     if let Some(log) = std::env::var_os("OFFSHOOT_CRASH_LOG") {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log);
-        // In one piece: others write at the same time.
+        // One write, because other processes log at the same time.
         let _ = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     }
 }

@@ -1,4 +1,4 @@
-//! What `offshoot.toml` says besides the providers.
+//! The settings in `offshoot.toml`, except for providers.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use crate::provider::ConfigError;
 use crate::tools::AllowedHosts;
 use crate::tree_limits::TreeLimits;
 
-/// What a run takes where nothing else is said.
+/// The default settings of runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunDefaults {
     /// The model: a tier, an id, or `PROVIDER/ID`.
     pub model: Option<String>,
-    /// Whom `web_fetch` may ask although they are inside.
+    /// Internal hosts that `web_fetch` may use.
     pub web_fetch: AllowedHosts,
     /// The MCP servers.
     pub mcp: Vec<ServerConfig>,
-    /// Commands run without a sandbox.
+    /// Whether commands run without a sandbox.
     pub without_sandbox: bool,
-    /// What may be done.
+    /// The permission rules.
     pub rules: Rules,
-    /// How far a tree of runs may grow.
+    /// The limits of a run tree.
     pub tree_limits: TreeLimits,
 }
 
@@ -52,15 +52,15 @@ struct SubAgents {
 }
 
 impl SubAgents {
-    /// What it says; where in the text, what, and what could stand there, where that makes no sense.
-    fn say(&self, tree_limits: &mut TreeLimits) -> Result<(), (usize, String, String)> {
+    /// Applies the settings. An error has its position, its text, and a valid setting.
+    fn apply(&self, tree_limits: &mut TreeLimits) -> Result<(), (usize, String, String)> {
         for (name, said, known) in [
             ("at_once", &self.at_once, &mut tree_limits.max_running),
             ("requests", &self.requests, &mut tree_limits.max_requests),
         ] {
             let Some(said) = said else { continue };
             if *said.get_ref() == 0 {
-                let why = format!("with `{name}` at 0 nobody could ever work; it is at least 1");
+                let why = format!("`{name}` must be at least 1");
                 return Err((said.span().start, why, format!("{name} = {known}")));
             }
             *known = *said.get_ref();
@@ -71,7 +71,7 @@ impl SubAgents {
         if let Some(usd) = &self.max_budget_usd {
             let amount = *usd.get_ref();
             if !(amount.is_finite() && amount > 0.0 && amount < 1e6) {
-                let why = format!("a budget is a number of dollars above 0: {amount}");
+                let why = format!("a budget must be a number of dollars above 0: {amount}");
                 return Err((usd.span().start, why, "max_budget_usd = 0.50".to_owned()));
             }
             tree_limits.max_budget_microusd = Some((amount * 1e6).round() as i64);
@@ -99,7 +99,7 @@ struct Permissions {
 }
 
 impl Permissions {
-    /// Where in the text, and what.
+    /// Reads the rules. An error has its position and its text.
     fn rules(&self) -> Result<Rules, (usize, String)> {
         let mut rules = Rules::default();
         for (list, texts) in [(List::Allow, &self.allow), (List::Ask, &self.ask), (List::Deny, &self.deny)] {
@@ -111,7 +111,7 @@ impl Permissions {
     }
 }
 
-/// Whether commands run in a box.
+/// Whether commands run in a sandbox.
 #[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Sandbox {
@@ -120,7 +120,8 @@ enum Sandbox {
 }
 
 impl RunDefaults {
-    /// Takes what the user's own file says. Its providers are [`Config::read`](crate::provider::ProviderConfig::read)'s.
+    /// Adds the settings of the user's own file. Its providers are read by
+    /// [`ProviderConfig::read`](crate::provider::ProviderConfig::read).
     pub fn merge_user_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
         if let Some(web_fetch) = parsed.web_fetch {
@@ -141,7 +142,7 @@ impl RunDefaults {
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());
         if let Some(sub_agents) = parsed.sub_agents {
-            let said = sub_agents.get_ref().say(&mut self.tree_limits);
+            let said = sub_agents.get_ref().apply(&mut self.tree_limits);
             said.map_err(|(at, why, hint)| {
                 let (file, line) = (file.to_owned(), line(text, at));
                 ConfigError::File { file, line, why, hint: Some(hint) }
@@ -153,35 +154,34 @@ impl RunDefaults {
         Ok(())
     }
 
-    /// Takes a project's file that the user has accepted: it says as much as the user's own, but for what holds commands.
+    /// Adds the settings of a project's file that the user has accepted. It may set everything but the sandbox.
     pub fn merge_accepted_project_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         no_sandbox(&parse(text, file)?.sandbox, text, file)?;
         self.merge_user_file(text, file)
     }
 
-    /// Takes what a project's file says: it may choose a model, and neither who is sent a key, asked or started, nor what
-    /// holds commands.
+    /// Adds the settings of a project's file: it may choose a model and restrict permissions, and nothing else.
     pub fn merge_project_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
         let own = |what: &str, table: &str, at: usize| {
-            let why = format!("a project may not say {what}: put `[{table}]` into your own `offshoot.toml`");
+            let why = format!("a project cannot set {what}: put `[{table}]` into your own `offshoot.toml`");
             Err(not_accepted(text, file, at, why))
         };
         if let Some(providers) = parsed.providers {
-            return own("where keys are sent", "providers", providers.span().start);
+            return own("providers", "providers", providers.span().start);
         }
         if let Some(web_fetch) = parsed.web_fetch {
-            return own("who may be asked", "web_fetch", web_fetch.span().start);
+            return own("allowed hosts", "web_fetch", web_fetch.span().start);
         }
         if let Some(servers) = parsed.mcp {
-            return own("what is started", "mcp", servers.span().start);
+            return own("MCP servers", "mcp", servers.span().start);
         }
         if let Some(sub_agents) = parsed.sub_agents {
-            return own("how many agents there are", "sub_agents", sub_agents.span().start);
+            return own("limits of sub-agents", "sub_agents", sub_agents.span().start);
         }
-        // What it forbids counts; what it allows would be its own doing.
+        // A project may deny, but not allow.
         if let Some(allowed) = parsed.permissions.as_ref().and_then(|permissions| permissions.allow.first()) {
-            let why = "a project may not allow anything: put `allow` into your own `offshoot.toml`";
+            let why = "a project cannot allow anything: put `allow` into your own `offshoot.toml`";
             return Err(not_accepted(text, file, allowed.span().start, why.to_owned()));
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?.of_project());
@@ -193,7 +193,7 @@ impl RunDefaults {
 
 fn no_sandbox(said: &Option<Spanned<Sandbox>>, text: &str, file: &Path) -> Result<(), ConfigError> {
     let Some(sandbox) = said else { return Ok(()) };
-    let why = "a project may never say what holds commands: put `sandbox` into your own `offshoot.toml`";
+    let why = "a project cannot change the sandbox: put `sandbox` into your own `offshoot.toml`";
     Err(mistake(text, file, sandbox.span().start, why.to_owned()))
 }
 
@@ -209,7 +209,7 @@ fn parse(text: &str, file: &Path) -> Result<File, ConfigError> {
     })
 }
 
-/// What a project's file may say only once it is accepted.
+/// Creates the error for a setting that needs an accepted file.
 fn not_accepted(text: &str, file: &Path, at: usize, why: String) -> ConfigError {
     ConfigError::NotAccepted { file: file.to_owned(), line: line(text, at), why }
 }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_says_more_than_the_user_and_not_where_keys_go() {
+    fn a_project_chooses_a_model_and_no_provider() {
         let file = Path::new("offshoot.toml");
         let mut defaults = RunDefaults::default();
         defaults
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_user_opens_the_box() {
+    fn only_the_user_switches_the_sandbox_off() {
         let file = Path::new("offshoot.toml");
         let mut defaults = RunDefaults::default();
         for (text, without) in [("", false), ("sandbox = \"on\"", false), ("sandbox = \"off\"", true)] {
@@ -258,20 +258,19 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_lets_nobody_work_is_named_with_one_that_does() {
+    fn a_limit_of_zero_is_named_with_a_valid_one() {
         for name in ["at_once", "requests"] {
             let text = format!("model = \"opus\"\n[sub_agents]\n{name} = 0");
             let error =
                 RunDefaults::default().merge_user_file(&text, Path::new("o.toml")).expect_err("nobody works");
-            let wanted =
-                format!("`o.toml`, line 3: with `{name}` at 0 nobody could ever work; it is at least 1");
+            let wanted = format!("`o.toml`, line 3: `{name}` must be at least 1");
             assert_eq!(error.to_string(), wanted);
             assert_eq!(error.hint(), Some(format!("{name} = 16")));
         }
     }
 
     #[test]
-    fn a_word_nobody_knows_is_named() {
+    fn an_unknown_key_is_named() {
         let error = RunDefaults::default()
             .merge_user_file("modle = \"opus\"", Path::new("o.toml"))
             .expect_err("a typo");

@@ -1,36 +1,36 @@
-//! Why a run cannot go on.
+//! Errors of runs.
 
 use session::RunId;
 use store::{RunStatus, StoreError};
 use wire::dialect::EncodeError;
 
-/// What keeps a loop from being run at all. What keeps a run from being *finished* is its status.
+/// Errors that keep a loop from running. A run that ends without an answer is not an error: its status says why.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The journal failed; the run is as it was before.
+    /// The journal failed. The run is unchanged.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Something cannot be said in the provider's dialect.
+    /// A request cannot be encoded in the provider's dialect.
     #[error("the request cannot be encoded")]
     Encode(#[source] EncodeError),
-    /// A run that is over, and nothing new was said.
-    #[error("the run `{run}` is {}: there is nothing to go on with", status.words())]
+    /// The run has ended, and there is no new prompt.
+    #[error("run `{run}` is {} and has nothing to continue", status.words())]
     Finished {
         /// The run.
         run: RunId,
-        /// How it ended.
+        /// Its status.
         status: RunStatus,
     },
-    /// A run of another kind than can be resumed by itself.
-    #[error("the run `{run}` belongs to the run `{root}`, and goes on with that one")]
+    /// A run that is not resumed by itself.
+    #[error("run `{run}` belongs to run `{root}` and is resumed with it")]
     NotMain {
         /// The run.
         run: RunId,
-        /// The one that can be resumed.
+        /// The run to resume.
         root: RunId,
     },
-    /// What the journal says of a run cannot be read.
-    #[error("the settings of the run `{run}` cannot be read")]
+    /// The stored settings of a run are not readable.
+    #[error("cannot read the settings of run `{run}`")]
     Settings {
         /// The run.
         run: RunId,
@@ -38,44 +38,44 @@ pub enum RunError {
         #[source]
         source: serde_json::Error,
     },
-    /// The provider that is configured now speaks another language than the run.
-    #[error("the run `{run}` was begun in {began}, and the provider that is configured now speaks {speaks}")]
+    /// The configured provider has another dialect than the run.
+    #[error("run `{run}` was started in the dialect {began}, but the configured provider uses {speaks}")]
     DialectMismatch {
         /// The run.
         run: RunId,
-        /// What it was begun in.
+        /// The dialect of the run.
         began: wire::dialect::Dialect,
-        /// What is configured.
+        /// The dialect of the provider.
         speaks: wire::dialect::Dialect,
     },
     /// A budget needs a price.
-    #[error("nobody knows what `{0}` costs, so a budget cannot be kept")]
+    #[error("no price known for model `{0}`; cannot enforce the budget")]
     UnknownPrice(String),
-    /// What the journal has of a request does not give the request that was sent.
-    #[error("the request of step {step} cannot be put together again as it was sent")]
+    /// A request that was rebuilt from the journal differs from the one that was sent.
+    #[error("cannot rebuild the request of step {step} as it was sent")]
     RequestMismatch {
-        /// Which step.
+        /// The step.
         step: u32,
     },
     /// The model was asked for a summary and gave none.
-    #[error("the conversation is too long to go on with, and the model gave no summary of it")]
+    #[error("the conversation is too long, and the model returned no summary")]
     NoSummary,
     /// Its loop runs in this process already.
-    #[error("the run `{0}` is at work in this process already")]
+    #[error("run `{0}` is already running in this process")]
     AlreadyRunning(RunId),
-    /// A run that has not had a turn.
-    #[error("the run `{0}` has had no turn yet: there is nothing to fork")]
+    /// The run has no turn.
+    #[error("run `{0}` has no turn to fork")]
     NoForkPoint(RunId),
-    /// A fork of which nothing was kept.
-    #[error("nothing that was said in the fork `{0}` was kept: there is nothing to go on with")]
+    /// The fork's transcript was not kept.
+    #[error("the transcript of fork `{0}` was not kept, so it cannot be resumed")]
     TranscriptNotKept(RunId),
     /// A fork that would not share its parent's cache.
     #[error("{0}")]
     CacheLost(String),
-    /// Its task broke.
-    #[error("the run's own work broke; that is a bug in offshoot")]
+    /// Its task panicked.
+    #[error("the run crashed; this is a bug in offshoot")]
     TaskPanicked,
-    /// A tool's task vanished.
+    /// The task of a tool call vanished.
     #[error("a tool call was lost")]
     ToolTaskLost,
 }

@@ -1,16 +1,17 @@
-//! Other people's words between marks of ours.
+//! Escapes text that is quoted between our tags.
 
-/// The marks that stand round what a model is told, by their names.
-const MARKS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts"];
+/// Tags around quoted text.
+const TAGS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts"];
 
-/// How far behind a `<` the name of a mark is looked for; nobody takes what is longer for one.
+/// Distance after a `<` at which a tag name is looked for.
 const LONGEST: usize = 1000;
 
-/// The text, unable to end what it stands in: `</context>` becomes `<\/context>`. What nobody sees goes.
+/// Returns the text so that it cannot close the tag around it: `</context>` becomes `<\/context>`. Invisible characters are
+/// removed.
 pub(crate) fn fenced(text: &str) -> String {
-    let seen: String = text.chars().filter(|c| is_seen(*c)).collect();
-    let mut fenced = String::with_capacity(seen.len());
-    let mut rest = seen.as_str();
+    let visible: String = text.chars().filter(|c| is_visible(*c)).collect();
+    let mut fenced = String::with_capacity(visible.len());
+    let mut rest = visible.as_str();
     while let Some((before, behind)) = rest.split_once('<') {
         fenced.push_str(before);
         fenced.push('<');
@@ -22,19 +23,19 @@ pub(crate) fn fenced(text: &str) -> String {
     fenced + rest
 }
 
-/// Whether a mark of ours ends behind the `<`.
+/// Returns whether one of our tags is closed after the `<`.
 fn closes(behind: &str) -> bool {
-    // A selector is seen behind the sign that it belongs to, and nowhere else.
+    // Variation selectors are invisible within a tag.
     let letters = behind.chars().filter(|c| !matches!(c, '\u{fe0e}' | '\u{fe0f}'));
     let behind: String = letters.take(LONGEST).collect();
     let Some(name) = behind.trim_start().strip_prefix('/').map(str::trim_start) else { return false };
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let name = &name[..name.find(|c| !is_part(c)).unwrap_or(name.len())];
-    MARKS.iter().any(|mark| mark.eq_ignore_ascii_case(name))
+    TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name))
 }
 
-/// Whether people see it as a model reads it.
-fn is_seen(c: char) -> bool {
+/// Returns whether a character is visible.
+fn is_visible(c: char) -> bool {
     matches!(c, '\n' | '\t') || !(c.is_control() || session::is_invisible(c))
 }
 
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_ends_what_he_stands_in() {
+    fn quoted_text_cannot_close_its_tag() {
         for (text, expected) in [
             ("a </b> < / c", "a </b> < / c"),
             ("</context>", "<\\/context>"),

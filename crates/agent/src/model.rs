@@ -1,4 +1,4 @@
-//! Who is asked: a provider, or whoever stands in for one.
+//! Clients of models.
 
 use bytes::Bytes;
 use wire::dialect::Dialect;
@@ -6,15 +6,15 @@ use wire::dialect::Dialect;
 use crate::future::BoxFuture;
 use crate::provider::{AttemptEvent, FailureKind, HttpAttempt, ProviderClient};
 
-/// Somebody who answers requests.
+/// Sends requests to a model.
 pub trait ModelClient: Send + Sync {
-    /// The language it speaks.
+    /// Returns the dialect of its requests.
     fn dialect(&self) -> Dialect;
 
-    /// Stars our key out of what came before an attempt was dropped.
+    /// Redacts the key in the received bytes of a dropped attempt.
     fn hide_key(&self, _bytes: &mut Vec<u8>) {}
 
-    /// Sends one request and reads its answer, once.
+    /// Makes one attempt to send a request and read its reply.
     fn attempt<'a>(
         &'a self,
         body: Bytes,
@@ -41,7 +41,7 @@ impl ModelClient for ProviderClient {
 }
 
 impl FailureKind {
-    /// The kind in one word, as the journal and the log have it.
+    /// Returns the name of the kind in the journal and the log.
     pub fn word(self) -> &'static str {
         match self {
             Self::Connect => "no_connection",

@@ -1,14 +1,13 @@
-//! Pictures: whether one is whole, and who can be shown it.
+//! Checks pictures before they are sent.
 //!
-//! A provider refuses a request for one picture that it cannot read, and with it every request that follows, since they
-//! repeat it. So what would be refused is not said in the first place.
+//! A provider rejects a request because of one unreadable picture, and with it every later request, because they repeat it.
 
 use session::{Block, ImageSource, model};
 
-/// The longest side that providers take, in pixels.
+/// The longest side that providers accept, in pixels.
 const LONGEST_SIDE: u32 = 8_000;
 
-/// The media type of a picture, by its first bytes, since a name may say anything.
+/// Returns the media type of a picture by its first bytes. The file name may be wrong.
 pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
@@ -19,28 +18,28 @@ pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Why a picture cannot be shown, where it cannot.
+/// Returns why a picture cannot be sent.
 pub(crate) fn flaw(bytes: &[u8]) -> Option<String> {
     match sides(bytes).filter(|_| has_end(bytes)) {
-        None | Some((0, _) | (_, 0)) => Some("it is broken".to_owned()),
+        None | Some((0, _) | (_, 0)) => Some("it is damaged".to_owned()),
         Some((width, height)) if width.max(height) > LONGEST_SIDE => {
-            Some(format!("it has {width} by {height} pixels, and no side may have over {LONGEST_SIDE}"))
+            Some(format!("it has {width} by {height} pixels; the maximum for a side is {LONGEST_SIDE}"))
         }
         Some(_) => None,
     }
 }
 
-/// The blocks as a model can take them.
+/// Returns the blocks with a note in place of each picture if the model accepts none.
 pub(crate) fn for_model(model: &str, mut blocks: Vec<Block>) -> Vec<Block> {
     if !model::accepts_images(model) {
         for block in &mut blocks {
             if let Block::Image(source) = block {
                 let kind = match source {
                     ImageSource::Base64 { media_type, .. } => media_type.as_str(),
-                    _ => "kept elsewhere",
+                    _ => "stored elsewhere",
                 };
                 let text = format!(
-                    "[a picture, {kind}: `{model}` is not known to see pictures, so it is not shown]"
+                    "[a picture, {kind}: not shown, because `{model}` is not known to accept pictures]"
                 );
                 *block = Block::Text { text };
             }
@@ -49,7 +48,7 @@ pub(crate) fn for_model(model: &str, mut blocks: Vec<Block>) -> Vec<Block> {
     blocks
 }
 
-/// Width and height, as the head says.
+/// Returns width and height from the header.
 fn sides(bytes: &[u8]) -> Option<(u32, u32)> {
     match media_type(bytes)? {
         "image/png" => {
@@ -62,7 +61,7 @@ fn sides(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Whether it comes to its end: half a download does not.
+/// Returns whether the picture is complete.
 fn has_end(bytes: &[u8]) -> bool {
     match media_type(bytes) {
         Some("image/png") => bytes.windows(4).rev().any(|name| name == b"IEND"),
@@ -73,7 +72,7 @@ fn has_end(bytes: &[u8]) -> bool {
     }
 }
 
-/// A segment behind the other, up to the one that begins a frame.
+/// Walks the segments up to the start of a frame.
 fn jpeg_sides(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut at = 2;
     loop {
@@ -112,7 +111,7 @@ fn little(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
 pub(crate) mod tests {
     use super::*;
 
-    /// One grey point.
+    /// One grey pixel.
     pub(crate) const PNG: &[u8] =
         b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\
         \0\0\0\nIDATx\x9cc\x60\0\0\0\x02\0\x01\x48\xaf\xa4\x71\0\0\0\0IEND\xaeB\x60\x82";
@@ -135,7 +134,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_does_not_see_is_told_of_a_picture() {
+    fn a_model_without_vision_gets_a_note() {
         let shown = || {
             let source = ImageSource::Base64 { media_type: "image/png".into(), data: "AA==".into() };
             vec![Block::Text { text: "look".into() }, Block::Image(source)]
@@ -144,7 +143,7 @@ pub(crate) mod tests {
         let told = for_model("mystery-1", shown());
         assert_eq!(told[0], shown()[0]);
         assert!(
-            matches!(&told[1], Block::Text { text } if text.contains("a picture, image/png: `mystery-1`"))
+            matches!(&told[1], Block::Text { text } if text.contains("a picture, image/png: not shown, because `mystery-1`"))
         );
     }
 }

@@ -1,17 +1,17 @@
-//! Long results: kept whole in the journal, shown to the model in part.
+//! Previews of long results. The journal keeps the whole result, the model sees a part.
 
 use session::{Block, ToolResult};
 
-/// Up to here a result is shown as it is.
+/// Length up to which a result is shown completely.
 const WHOLE: usize = 96 * 1024;
-/// Of a longer one, this much of its beginning …
+/// Length of the beginning of a longer one.
 const HEAD: usize = 64 * 1024;
-/// … and of its end.
+/// Length of its end.
 const TAIL: usize = 16 * 1024;
 
-/// What the model sees instead of a result that is too long; `None` where it sees all of it.
+/// Returns the preview of a result that is too long. `None` shows it completely.
 ///
-/// Decided once and stored with the result, so that every later request says the same.
+/// The preview is stored with the result, so that every later request has the same bytes.
 pub(crate) fn decide(result: &ToolResult) -> Option<String> {
     let text = text_of(result);
     if text.len() <= WHOLE {
@@ -21,12 +21,12 @@ pub(crate) fn decide(result: &ToolResult) -> Option<String> {
     let tail = &text[ceil(&text, text.len() - TAIL)..];
     let left_out = text.len() - head.len() - tail.len();
     Some(format!(
-        "{head}\n\n[{left_out} of {} bytes are left out here. Ask for less at a time to see them.]\n\n{tail}",
+        "{head}\n\n[{left_out} of {} bytes are omitted here. Request smaller parts to see them.]\n\n{tail}",
         text.len()
     ))
 }
 
-/// The result as the model sees it: its words give way to the preview, pictures stay.
+/// Returns the result as the model sees it: a preview replaces its text, pictures stay.
 pub(crate) fn shown(result: &ToolResult, preview: Option<&str>) -> ToolResult {
     let Some(preview) = preview else { return result.clone() };
     let pictures = result.blocks.iter().filter(|block| !matches!(block, Block::Text { .. })).cloned();
@@ -34,7 +34,7 @@ pub(crate) fn shown(result: &ToolResult, preview: Option<&str>) -> ToolResult {
     ToolResult { blocks, ..result.clone() }
 }
 
-/// The words of a result.
+/// Returns the text of a result.
 pub(crate) fn text_of(result: &ToolResult) -> String {
     let texts = result.blocks.iter().filter_map(|block| match block {
         Block::Text { text } => Some(text.as_str()),
@@ -67,12 +67,12 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_shown_whole() {
+    fn a_short_result_is_shown_completely() {
         assert_eq!(decide(&result("a".repeat(WHOLE))), None);
     }
 
     #[test]
-    fn what_does_not_fit_keeps_both_ends_and_whole_characters() {
+    fn a_long_result_keeps_both_ends_and_whole_characters() {
         let text = format!("begin{}end", "é".repeat(WHOLE));
         let preview = decide(&result(text.clone())).expect("too long");
         assert!(preview.starts_with("begin") && preview.ends_with("end"));

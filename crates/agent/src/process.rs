@@ -9,39 +9,39 @@ use store::{Lease, Store};
 
 use crate::error::RunError;
 
-/// This process, as a lease names it.
+/// Returns the lease of this process.
 pub(crate) fn lease() -> Lease {
     let pid = std::process::id();
     Lease { pid, start: started(pid).unwrap_or(0) }
 }
 
-/// Whether the process of a lease still runs. A later process with the same number is another one.
+/// Returns whether the process of a lease still runs. A later process with the same number is another one.
 pub fn is_lease_holder_alive(lease: Lease) -> bool {
     started(lease.pid) == Some(lease.start)
 }
 
-/// When a process started, in the system's ticks since it was booted; `None` for one that is gone or is only waited for.
+/// Returns the start time of a process, in ticks since the system was booted. `None` if it is gone or a zombie.
 #[cfg(target_os = "linux")]
 pub(crate) fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, a closing bracket too: what counts comes behind the last one.
+    // The name may contain a closing bracket, so the fields start after the last one.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?;
     if matches!(state, "Z" | "X") { None } else { start.parse().ok() }
 }
 
-/// Elsewhere only the number is known.
+/// Other systems only know the number.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn started(pid: u32) -> Option<u64> {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
     rustix::process::test_kill_process(pid).is_ok().then_some(0)
 }
 
-/// The runs whose loops run in this process. A lease keeps other processes out; this keeps us from coming twice.
+/// The runs whose loops run in this process. A lease excludes other processes, this set excludes a second loop.
 static AT_WORK: Mutex<BTreeSet<(PathBuf, RunId)>> = Mutex::new(BTreeSet::new());
 
-/// Nobody else in this process is at work on the run for as long as this lives.
+/// Excludes other loops of the run in this process while it lives.
 pub(crate) struct AtWork((PathBuf, RunId));
 
 impl AtWork {

@@ -1,4 +1,4 @@
-//! Requests: as they are sent, and put together again from the journal.
+//! Bodies of requests, for sending and rebuilt from the journal.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::error::RunError;
 use crate::prompts;
 use crate::settings::RunSettings;
 
-/// The body of a request byte for byte as it was sent, from what the journal has of it.
+/// Rebuilds the body of a request from the journal, byte for byte as it was sent.
 pub fn rebuild_request(store: &Store, run: &RunId, call: &ModelCall) -> Result<Vec<u8>, RunError> {
     let reads = store.run(run);
     let dialect = RunSettings::of(&reads.row()?)?.dialect();
@@ -28,7 +28,8 @@ pub fn rebuild_request(store: &Store, run: &RunId, call: &ModelCall) -> Result<V
     }
 }
 
-/// A request's body: the head, the messages, some of them with a cache marker, and what is said last and not kept.
+/// Builds the body of a request: the head, the messages, some of them with a cache marker, and a last message that is not
+/// stored.
 pub(crate) fn body<'a>(
     dialect: Dialect,
     head: &[u8],
@@ -36,7 +37,7 @@ pub(crate) fn body<'a>(
     marked: &[Seq],
     tail: Option<&str>,
 ) -> Vec<u8> {
-    // What is not marked goes into the body as it is, copied once.
+    // Messages without a marker are copied only once.
     let marked = |(seq, bytes): (Seq, &'a str)| match marked.contains(&seq) {
         true => Cow::Owned(dialect.mark(bytes, None)),
         false => Cow::Borrowed(bytes),
@@ -45,12 +46,12 @@ pub(crate) fn body<'a>(
     join_request(head, messages.iter().map(AsRef::as_ref))
 }
 
-/// Where the markers are, as the journal keeps it: the newest is the last.
+/// Formats the list of markers for the journal. The newest is the last.
 pub(crate) fn marks(newest_first: &[Seq]) -> String {
     newest_first.iter().rev().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// What is said behind the messages, for that purpose.
+/// Returns the last message for a purpose.
 pub(crate) fn tail(dialect: Dialect, purpose: Purpose) -> Result<Option<String>, EncodeError> {
     match purpose {
         Purpose::Turn => Ok(None),

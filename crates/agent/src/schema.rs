@@ -1,4 +1,4 @@
-//! Whether an answer has the shape that was asked for.
+//! Checks answers against JSON schemas.
 
 use std::collections::HashMap;
 
@@ -8,27 +8,31 @@ use serde_json::Value;
 
 use crate::prompts;
 
-/// How many mistakes are named, and how much of each: it quotes what is wrong.
-const NAMED: usize = 5;
-const MOST: usize = 240;
+/// Number of reported mistakes, and the length of each: they quote the answer.
+const MAX_MISTAKES: usize = 5;
+const MAX_LENGTH: usize = 240;
 
-/// Makes sure that a schema is one.
+/// Checks that a value is a schema.
 pub(crate) fn read(schema: &Value) -> Result<(), String> {
     validator(schema).map(drop)
 }
 
-/// Checks an answer against a schema; in words what is wrong with it.
+/// Checks an answer against a schema. The error describes the mistakes.
 pub(crate) fn check(schema: &Value, answer: &str) -> Result<(), String> {
     let validator = validator(schema)?;
     let value: Value =
         serde_json::from_str(bare(answer)).map_err(|error| format!("it is not JSON: {error}"))?;
     let mistakes: Vec<String> = validator
         .iter_errors(&value)
-        .take(NAMED)
+        .take(MAX_MISTAKES)
         .map(|mistake| {
             let place = mistake.instance_path().to_string();
-            let place = if place.is_empty() { "the whole".to_owned() } else { format!("`{place}`") };
-            format!("{}: {}", prompts::cut(&place, MOST), prompts::cut(&mistake.to_string(), MOST))
+            let place = if place.is_empty() { "the answer".to_owned() } else { format!("`{place}`") };
+            format!(
+                "{}: {}",
+                prompts::cut(&place, MAX_LENGTH),
+                prompts::cut(&mistake.to_string(), MAX_LENGTH)
+            )
         })
         .collect();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes.join("; ")) }
@@ -38,23 +42,23 @@ fn validator(schema: &Value) -> Result<Validator, String> {
     if !schema.is_object() {
         return Err("a schema is a JSON object".to_owned());
     }
-    if weight(schema, schema, &mut HashMap::new()) > HEAVIEST {
-        return Err("its references lead to more than can be checked in time".to_owned());
+    if weight(schema, schema, &mut HashMap::new()) > MAX_WEIGHT {
+        return Err("its references expand to more than can be checked in time".to_owned());
     }
     jsonschema::validator_for(schema).map_err(|error| match error.kind() {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => format!(
-            "it refers to `{}`, which is not in it: put that under `$defs`, and refer to it as `#/$defs/…`",
-            prompts::cut(uri, MOST)
+            "it refers to `{}`, which it does not contain: move that to `$defs` and refer to `#/$defs/…`",
+            prompts::cut(uri, MAX_LENGTH)
         ),
-        _ => format!("it is no JSON schema: {error}"),
+        _ => format!("it is not a JSON schema: {error}"),
     })
 }
 
-/// The most parts that a schema may have with its references written out.
-const HEAVIEST: u64 = 20_000;
+/// Maximum number of parts of a schema with its references expanded.
+const MAX_WEIGHT: u64 = 20_000;
 
-/// How many parts a schema has with its references written out: two references in each of thirty are a thousand million.
-/// One that leads back to itself is followed as far as the answer goes, and counts once.
+/// Counts the parts of a schema with its references expanded: thirty levels with two references each have a thousand million.
+/// A recursive reference counts once, because it is followed only as deep as the answer is.
 fn weight<'a>(schema: &'a Value, part: &'a Value, known: &mut HashMap<&'a str, u64>) -> u64 {
     let inside: u64 = match part {
         Value::Object(members) => {
@@ -78,7 +82,7 @@ fn weight<'a>(schema: &'a Value, part: &'a Value, known: &mut HashMap<&'a str, u
     inside.saturating_add(led_to).saturating_add(1)
 }
 
-/// Models like to put JSON into a fence.
+/// Removes a code fence around JSON.
 pub(crate) fn bare(answer: &str) -> &str {
     let answer = answer.trim();
     let fenced = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_that_grows_beyond_all_bounds_is_refused() {
+    fn a_schema_that_expands_without_bounds_is_refused() {
         let doubling = |levels: usize| {
             let mut defs = serde_json::Map::new();
             for level in 0..levels {
@@ -106,11 +110,11 @@ mod tests {
         assert_eq!(read(&doubling(5)), Ok(()));
         assert!(read(&doubling(30)).is_err_and(|why| why.contains("in time")));
         let tree = json!({ "$defs": { "node": { "properties": { "next": { "$ref": "#/$defs/node" } } } }, "$ref": "#/$defs/node" });
-        assert_eq!(read(&tree), Ok(()), "what leads back to itself ends with the answer");
+        assert_eq!(read(&tree), Ok(()), "recursion ends with the answer");
     }
 
     #[test]
-    fn an_answer_fits_or_is_said_not_to() {
+    fn an_answer_matches_or_the_mistake_is_named() {
         let schema = json!({
             "type": "object",
             "properties": { "files": { "type": "array", "items": { "type": "string" } } },
@@ -133,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_shortly() {
+    fn a_mistake_is_named_briefly() {
         let why = check(&json!({ "type": "object" }), &json!("x".repeat(200_000)).to_string());
-        assert!(why.clone().is_err_and(|why| why.len() < 300 && why.starts_with("the whole: ")), "{why:?}");
+        assert!(why.clone().is_err_and(|why| why.len() < 300 && why.starts_with("the answer: ")), "{why:?}");
     }
 
     #[test]
-    fn what_is_no_schema_is_refused() {
+    fn an_invalid_schema_is_refused() {
         for schema in
             [json!("string"), json!({ "type": "nothing" }), json!({ "$ref": "http://127.0.0.1:1/x" })]
         {
@@ -147,6 +151,6 @@ mod tests {
         }
         let outside = read(&json!({ "$ref": "http://127.0.0.1:1/x" })).expect_err("it is not here");
         assert!(outside.contains("`http://127.0.0.1:1/x`") && outside.contains("`$defs`"), "{outside}");
-        assert!(!outside.contains("feature"), "nothing that only our own programmers know: {outside}");
+        assert!(!outside.contains("feature"), "no internal advice: {outside}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run was started with, as far as resuming it needs to know.
+//! The settings of a run, stored with it so that it is resumed as it was started.
 
 use serde::{Deserialize, Serialize};
 use wire::dialect::Dialect;
@@ -6,63 +6,63 @@ use wire::dialect::Dialect;
 use crate::error::RunError;
 use crate::permission::List;
 
-/// The format that is written here.
+/// The format version.
 const FORMAT: u32 = 1;
 
-/// A run's own settings. They are stored with it, so that it goes on as it began, whatever the configuration says then.
+/// A run's own settings. A resumed run uses them whatever the configuration says then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
     format: u32,
-    dialect: Spoken,
-    /// How many replies it may have before its last one.
+    dialect: StoredDialect,
+    /// Maximum number of model turns before the last one.
     pub max_steps: u32,
-    /// What it may cost.
+    /// Maximum cost.
     pub max_budget_microusd: Option<i64>,
-    /// From how many tokens on older messages are replaced by a summary.
+    /// Number of tokens from which older messages are replaced by a summary.
     pub compact_at: u64,
-    /// What opens the conversation; repeated behind a summary.
+    /// The context. It is repeated before a summary.
     pub context: String,
-    /// The folder it works in.
+    /// The workspace.
     pub workspace: String,
-    /// The output limit, for what a call may cost at most.
+    /// The output limit of a reply.
     pub max_tokens: u64,
-    /// How many tokens it may use.
+    /// Maximum number of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_budget_tokens: Option<u64>,
-    /// What its answer must be, as a JSON schema.
+    /// JSON schema of its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
-    /// What else is said of a fork.
+    /// The settings of a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<ForkSettings>,
-    /// What its agent is told beside what every agent is told.
+    /// The agent's instructions, beside those of every agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// The only tools that it has; all of them where nothing is said.
+    /// The names of its tools. `None` is all tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// What its agent's description asks about and forbids.
+    /// The rules of its agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<(List, String)>,
 }
 
-/// The dialect, as it is stored.
+/// The stored name of a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Spoken {
+enum StoredDialect {
     Anthropic,
     OpenaiChat,
     OpenaiResponses,
 }
 
 impl RunSettings {
-    /// The settings of a new run.
+    /// Creates the settings of a new run.
     pub(crate) fn new(dialect: Dialect, limits: &RunLimits, context: String, workspace: String) -> Self {
         let dialect = match dialect {
-            Dialect::AnthropicMessages => Spoken::Anthropic,
-            Dialect::OpenAiChat => Spoken::OpenaiChat,
-            Dialect::OpenAiResponses => Spoken::OpenaiResponses,
+            Dialect::AnthropicMessages => StoredDialect::Anthropic,
+            Dialect::OpenAiChat => StoredDialect::OpenaiChat,
+            Dialect::OpenAiResponses => StoredDialect::OpenaiResponses,
         };
         Self {
             format: FORMAT,
@@ -82,25 +82,25 @@ impl RunSettings {
         }
     }
 
-    /// The dialect that the stored messages are written in.
+    /// Returns the dialect of the stored messages.
     pub fn dialect(&self) -> Dialect {
         match self.dialect {
-            Spoken::Anthropic => Dialect::AnthropicMessages,
-            Spoken::OpenaiChat => Dialect::OpenAiChat,
-            Spoken::OpenaiResponses => Dialect::OpenAiResponses,
+            StoredDialect::Anthropic => Dialect::AnthropicMessages,
+            StoredDialect::OpenaiChat => Dialect::OpenAiChat,
+            StoredDialect::OpenaiResponses => Dialect::OpenAiResponses,
         }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("numbers, words and strings are always JSON")
+        serde_json::to_vec(self).expect("numbers and strings are always JSON")
     }
 
-    /// The settings of a run.
+    /// Reads the settings of a run.
     pub(crate) fn of(row: &store::Run) -> Result<Self, RunError> {
         Self::from_bytes(&row.settings).map_err(|source| RunError::Settings { run: row.id.clone(), source })
     }
 
-    /// The settings as they were stored.
+    /// Reads stored settings.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
@@ -119,28 +119,28 @@ pub struct ForkSettings {
     pub(crate) allow: Vec<String>,
 }
 
-/// How far a run may go.
+/// The limits of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunLimits {
-    /// How many replies before the last one.
+    /// Maximum number of model turns before the last one.
     pub max_steps: u32,
-    /// What it may cost.
+    /// Maximum cost.
     pub max_budget_microusd: Option<i64>,
-    /// How many tokens it may use.
+    /// Maximum number of tokens.
     pub max_budget_tokens: Option<u64>,
-    /// From how many tokens on older messages are replaced by a summary.
+    /// Number of tokens from which older messages are replaced by a summary.
     pub compact_at: u64,
-    /// The output limit of one reply.
+    /// The output limit of a reply.
     pub max_tokens: u64,
 }
 
 impl RunLimits {
-    /// How many replies a main agent may have.
+    /// Default step limit of a main agent.
     pub const MAIN_STEPS: u32 = 100;
-    /// How many a sub-agent may have.
+    /// Step limit of a sub-agent.
     pub const SUB_STEPS: u32 = 50;
 
-    /// The usual limits for a model: older messages go when four fifths of its context are full.
+    /// Returns the default limits for a model. A summary is due when four fifths of its context are full.
     pub fn of(model: &str) -> Self {
         let known = session::model::Model::find(model);
         let context = known.map_or(UNKNOWN_CONTEXT, |model| model.context);
@@ -155,6 +155,6 @@ impl RunLimits {
     }
 }
 
-/// What even small models can take.
+/// Limits of small models.
 const UNKNOWN_CONTEXT: u64 = 128_000;
 const UNKNOWN_OUTPUT: u64 = 8_192;

@@ -1,23 +1,22 @@
-//! The tasks of a thread as a model sees them: their names, and the list.
+//! The names and the list of a thread's tasks, as a model sees them.
 
 use session::{TaskId, ThreadId};
 use store::{CallKey, Task, TaskStatus};
 
-/// How much of a task that nobody works on is shown.
+/// Length of a shortened text.
 const SHORT: usize = 100;
 
-/// The id of the `n`th task that a call plans, from 1. The same call gives the same ids, however often it is made.
+/// Returns the id of the `n`th task that a call creates, from 1. A repeated call gets the same ids.
 ///
-/// In its thread a task goes by what stands behind the stroke: that does not change from one run of a scenario to the
-/// next, as the thread's own id does.
+/// Within its thread a task is named by the part after the slash, which is the same in every run of a scenario.
 pub(crate) fn planned_by(call: &CallKey, thread: &ThreadId, n: usize) -> TaskId {
     let CallKey { run, message, position } = call;
-    // A thread is called after the run that it began with; another one has to say which it is.
+    // A thread is named after its first run; other runs add their id.
     let run = if thread.as_str() == format!("t{run}") { String::new() } else { format!("{run}.") };
     TaskId::new(format!("{thread}/{run}{message}.{position}.{n}"))
 }
 
-/// The task that a model means; `None` where that is another thread's.
+/// Parses a model's name of a task. Returns `None` for a task of another thread.
 pub(crate) fn parse_id(name: &str, thread: &ThreadId) -> Option<TaskId> {
     let name = name.trim();
     match name.split_once('/') {
@@ -26,13 +25,13 @@ pub(crate) fn parse_id(name: &str, thread: &ThreadId) -> Option<TaskId> {
     }
 }
 
-/// What a task is called in its thread.
+/// Returns the name of a task in its thread.
 pub fn display_name(task: &Task) -> &str {
     let id = task.id.as_str();
     id.strip_prefix(task.thread.as_str()).and_then(|id| id.strip_prefix('/')).unwrap_or(id)
 }
 
-/// All of them, a line each: those in progress in full, the others shortened.
+/// Lists tasks, one line each. Those in progress have their description.
 pub(crate) fn list(tasks: &[Task]) -> String {
     tasks.iter().map(shown).collect()
 }
@@ -52,7 +51,7 @@ fn shown(task: &Task) -> String {
     text
 }
 
-/// The first words.
+/// Returns the first line, shortened.
 pub(crate) fn short(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().nth(SHORT) {
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_gives_the_same_ids_and_another_one_others() {
+    fn ids_follow_from_the_call() {
         let call = |run: &str, position| CallKey { run: RunId::new(run), message: Seq(4), position };
         let thread = ThreadId::new("tr1");
         let id = |run, position, n| planned_by(&call(run, position), &thread, n).to_string();
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_does_not_end_the_list_it_stands_in() {
+    fn a_task_cannot_close_the_list() {
         let task = Task {
             id: TaskId::new("t/1"),
             thread: ThreadId::new("t"),

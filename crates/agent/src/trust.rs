@@ -1,4 +1,4 @@
-//! Which files of projects the user has accepted, each as it was then.
+//! The project files that the user has accepted, by digest.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use store::Digest;
 
-/// The format that is written here.
+/// The format version.
 const FORMAT: u32 = 1;
 
-/// The accepted files, by path, with the digest of what was in them. A file that has changed is not accepted any more.
+/// The accepted files, by path, with the digest of their content. A file that has changed is not accepted any more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trust {
@@ -19,26 +19,26 @@ pub struct Trust {
     files: BTreeMap<String, String>,
 }
 
-/// Why it is not known what was accepted.
+/// Errors of the list of accepted files.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// It cannot be read or written.
+    /// The list cannot be read or written.
     #[error("`{path}` cannot be {doing}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Somebody else wrote it.
-    #[error("`{path}` is not what offshoot writes there")]
+    /// The list has another format.
+    #[error("`{path}` is not a list of accepted files")]
     Format {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -51,7 +51,7 @@ impl Default for Trust {
 }
 
 impl Trust {
-    /// What was accepted so far; nothing where the file is not there.
+    /// Reads the list. A missing file is an empty list.
     pub fn read(path: &Path) -> Result<Self, TrustError> {
         match std::fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
@@ -61,26 +61,26 @@ impl Trust {
         }
     }
 
-    /// Whether a file with that in it was accepted.
+    /// Returns whether a file with that content was accepted.
     pub fn accepts(&self, file: &Path, bytes: &[u8]) -> bool {
         let kept = file.to_str().and_then(|file| self.files.get(file));
         kept.is_some_and(|kept| *kept == Digest::of(bytes).to_string())
     }
 
-    /// Accepts a file with that in it; says whether that could be written down, which takes a path in UTF-8.
+    /// Accepts a file with that content. Returns whether that is possible: the path must be UTF-8.
     pub fn accept(&mut self, file: &Path, bytes: &[u8]) -> bool {
         let Some(file) = file.to_str() else { return false };
         self.files.insert(file.to_owned(), Digest::of(bytes).to_string());
         true
     }
 
-    /// Keeps it, readable by the user alone; whole or not at all.
+    /// Writes the list atomically, readable only by the user.
     pub fn write(&self, path: &Path) -> Result<(), TrustError> {
         let failed = |source| TrustError::Io { path: path.to_owned(), doing: "written", source };
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(failed)?;
         let new = path.with_extension(format!("json.{}", std::process::id()));
-        let text = serde_json::to_string_pretty(self).expect("words are always JSON");
+        let text = serde_json::to_string_pretty(self).expect("strings are always JSON");
         let written = || {
             let mut options = std::fs::OpenOptions::new();
             let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -82,7 +82,7 @@ not used
     `maxTurns` must be a whole number above 0, but is: \"many\"
   .claude/agents/reviewer.md
     not accepted; read it, then: offshoot agents accept .claude/agents/reviewer.md
-    line 4, `tools` is not used: there is no tool `NotebookEdit` here
+    line 4, `tools` is not used: there is no tool `NotebookEdit`
     line 7, `color` is not used: agents have no colours here
   .opencode/agent/reviewer.md
     not accepted; read it, then: offshoot agents accept .opencode/agent/reviewer.md
@@ -101,7 +101,7 @@ not used
         "\
 agents
   reviewer             .claude/agents/reviewer.md
-    line 4, `tools` is not used: there is no tool `NotebookEdit` here
+    line 4, `tools` is not used: there is no tool `NotebookEdit`
     line 7, `color` is not used: agents have no colours here
   mine                 home/.config/offshoot/agents/mine.md
   general-purpose      built in
@@ -242,7 +242,7 @@ fn a_project_s_settings_say_more_once_they_are_accepted_as_they_are() {
     let run = || env.run(&["run", "--script", "script.yaml", "hi"]);
     let said = run();
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("a project may not allow anything"), "{said:?}");
+    assert!(said.stderr.contains("a project cannot allow anything"), "{said:?}");
     assert!(said.stderr.contains("offshoot agents accept offshoot.toml"), "{said:?}");
     let accepted = env.run(&["agents", "accept", "offshoot.toml"]);
     assert_eq!((accepted.code, accepted.stderr.as_str()), (Some(0), "accepted offshoot.toml\n"));
@@ -258,7 +258,7 @@ fn a_project_s_settings_say_more_once_they_are_accepted_as_they_are() {
     env.write("offshoot.toml", "sandbox = \"off\"\n");
     env.run(&["agents", "accept", "offshoot.toml"]);
     let said = run();
-    assert_eq!(said.code, Some(2), "what holds commands is never a project's to say: {said:?}");
+    assert_eq!(said.code, Some(2), "a project never changes the sandbox: {said:?}");
     env.write("offshoot.toml", "[permissions]\ndeny = [\"bash\"]\n");
     assert_eq!(run().code, Some(0), "whoever forbids needs no leave");
 }
@@ -272,7 +272,7 @@ fn check_says_when_the_settings_would_stop_a_run() {
     let said = env.run(&["agents", "check"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     let settings = said.stdout.split_once("settings\n").unwrap().1;
-    assert!(settings.contains("line 2: a project may not say what is started"), "{said:?}");
+    assert!(settings.contains("line 2: a project cannot set MCP servers"), "{said:?}");
     assert!(settings.contains("offshoot agents accept"), "{said:?}");
     let json: Value =
         serde_json::from_str(&env.run(&["agents", "check", "--format", "json"]).stdout).unwrap();
@@ -296,7 +296,7 @@ fn who_has_no_general_agent_is_told_who_runs() {
     };
     let said = go(&[]);
     assert!(
-        said.stderr.contains("warning: `general-purpose` is switched off; `mine` is taken instead"),
+        said.stderr.contains("warning: `general-purpose` is switched off; using `mine` instead"),
         "{said:?}"
     );
     assert!(said.stdout.contains(r#""agent":"mine""#), "{said:?}");
@@ -305,7 +305,7 @@ fn who_has_no_general_agent_is_told_who_runs() {
     std::fs::remove_file(env.path("home/.config/offshoot/agents/mine.md")).unwrap();
     let said = go(&[]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("there is no agent at all: `general-purpose` is switched off"), "{said:?}");
+    assert!(said.stderr.contains("no agent available: `general-purpose` is switched off"), "{said:?}");
     std::fs::remove_file(env.path(general)).unwrap();
     let said = go(&[]);
     assert!(said.stdout.contains(r#""agent":"main""#), "{said:?}");

@@ -1,4 +1,4 @@
-//! An agent as a file describes it.
+//! Agents.
 
 use std::path::PathBuf;
 
@@ -8,48 +8,48 @@ use super::rule::ToolRule;
 use super::tools::{ToolSelection, is_known};
 use crate::List;
 
-/// How long a name may be.
+/// Maximum length of a name.
 const MAX_NAME: usize = 64;
 
-/// An agent: what it is for, what it is told, and what it is left of all that agents can do.
+/// An agent: its purpose, its instructions, and the tools it may use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agent {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// The tools that it is left.
+    /// The tools it may use.
     pub tools: ToolSelection,
-    /// The model: a tier, an id, or `PROVIDER/ID`; `None` is whatever else is said.
+    /// The model: a tier, an id, or `PROVIDER/ID`. `None` takes the default.
     pub model: Option<String>,
-    /// What it is told.
+    /// Its instructions.
     pub prompt: String,
-    /// How many replies it may have before its last one.
+    /// Maximum number of model turns before the last one.
     pub max_steps: Option<u32>,
-    /// The rules that it says it wants.
+    /// Its permission rules.
     pub rules: Vec<ToolRule>,
-    /// It is not to be used.
+    /// Whether it is switched off.
     pub is_disabled: bool,
-    /// Where it is described; the built-in one is nowhere.
+    /// Its file. The built-in agent has none.
     pub file: Option<PathBuf>,
 }
 
 impl Agent {
-    /// The agent of a file; `name` is what it is called where the file does not say. With what has no effect.
+    /// Reads an agent. `name` is the default for its name. Also returns the keys without effect.
     pub(super) fn read(
         front: Front,
         name: &str,
         known: &[String],
     ) -> Result<(Self, Vec<UnusedKey>), DefinitionError> {
         if !front.is_there {
-            return Err(DefinitionError::at(1, "there is no front matter: the first line must be `---`"));
+            return Err(DefinitionError::at(1, "no front matter: the first line must be `---`"));
         }
         let (mut keys, body) = Keys::of(front);
-        let (name, line) = keys.words("name")?.unwrap_or((name.to_owned(), 1));
+        let (name, line) = keys.text("name")?.unwrap_or((name.to_owned(), 1));
         let name = checked(name, line)?;
-        let described = keys.words("description")?.filter(|(words, _)| !words.is_empty());
+        let described = keys.text("description")?.filter(|(words, _)| !words.is_empty());
         let Some((description, _)) = described else {
-            return Err(DefinitionError::at(1, "`description` is missing: nobody would know what it is for"));
+            return Err(DefinitionError::at(1, "`description` is missing"));
         };
         let mut tools = take_tools(&mut keys, &["tools"], known)?.unwrap_or_default();
         let mut rules = take_rules(&mut keys, &mut tools, known)?;
@@ -57,7 +57,7 @@ impl Agent {
             rules.extend(without.forbidding());
             tools.leave_out_all(without);
         }
-        let model = keys.words("model")?.map(|(model, _)| model);
+        let model = keys.text("model")?.map(|(model, _)| model);
         let model = model.filter(|model| !model.is_empty() && model != "inherit");
         let max_steps = keys.take(&["max_steps", "maxSteps", "maxTurns", "steps"]);
         let max_steps = max_steps.map(|key| steps(&key)).transpose()?;
@@ -68,14 +68,14 @@ impl Agent {
                 .ok_or_else(|| DefinitionError::at(key.line, "`disable` must be true or false"))?,
             None => false,
         };
-        let prompt = match (body.is_empty(), keys.words("prompt")?) {
+        let prompt = match (body.is_empty(), keys.text("prompt")?) {
             (true, Some((prompt, _))) => prompt,
             _ => body,
         };
         if prompt.is_empty() && !is_disabled {
             return Err(DefinitionError::at(
                 1,
-                "nothing stands below the front matter: the agent would be told nothing",
+                "no text after the front matter: the agent would have no instructions",
             ));
         }
         let file = None;
@@ -85,23 +85,23 @@ impl Agent {
 }
 
 impl Agent {
-    /// What its file asks about and forbids, and what it leaves of a tool.
+    /// Returns its permission rules.
     pub fn permissions(&self) -> Vec<(List, String)> {
         self.rules.iter().filter_map(ToolRule::permission).chain(self.tools.only()).collect()
     }
 }
 
-/// A name goes into commands and lists.
+/// Checks a name. Names are used in commands and lists.
 pub(super) fn checked(name: String, line: usize) -> Result<String, DefinitionError> {
     let good = |c: char| c.is_alphanumeric() || "-_./:".contains(c);
     if name.starts_with(char::is_alphanumeric) && name.len() <= MAX_NAME && name.chars().all(good) {
         return Ok(name);
     }
-    let why = "`name` must begin with a letter or a digit and go on with those, `-`, `_`, `.`, `/` and `:`, 64 bytes at most";
+    let why = "`name` must start with a letter or digit and contain only those and `-`, `_`, `.`, `/`, `:`; at most 64 bytes";
     Err(DefinitionError::at(line, why))
 }
 
-/// Takes tools; rules that mean nothing here, and names that are none, are reported.
+/// Takes a list of tools. Reports unknown rules and names.
 pub(super) fn take_tools(
     keys: &mut Keys,
     names: &[&str],
@@ -114,12 +114,12 @@ pub(super) fn take_tools(
         keys.unused(part(&rule), format!("{why}: the tool is left out"));
     }
     for name in tools.unknown(known) {
-        keys.unused(part(&name), format!("there is no tool `{name}` here"));
+        keys.unused(part(&name), format!("there is no tool `{name}`"));
     }
     Ok(Some(tools))
 }
 
-/// What an agent may not do for certain, it is not given at all; what depends on a call stays a rule.
+/// Takes permission rules. A tool that is always denied is removed; rules that depend on the call are kept.
 fn take_rules(
     keys: &mut Keys,
     tools: &mut ToolSelection,
@@ -129,23 +129,23 @@ fn take_rules(
     let (rules, others) = ToolRule::read(&key)?;
     for other in others {
         let part = Key { name: key.name.clone(), line: key.line, value: other.as_str().into() };
-        keys.unused(part, format!("`{other}`: only `deny`, `ask` and `allow` are known here"));
+        keys.unused(part, format!("`{other}` is unknown; only `deny`, `ask` and `allow` are supported"));
     }
     for rule in &rules {
         let ToolRule { tool, pattern, answer } = rule;
         let why = match (answer, pattern) {
             _ if !is_known(tool, known) => no_tool(tool),
-            (List::Allow, None) => format!("`{tool}`: an agent gets no rights by its own word"),
+            (List::Allow, None) => format!("`{tool}`: an agent cannot allow itself anything"),
             (List::Deny, None) => {
                 tools.leave_out(tool);
                 continue;
             }
-            _ if rule.stays() => continue,
-            (List::Allow, Some(pattern)) => format!("`{tool}({pattern})` means nothing here"),
+            _ if rule.is_enforceable() => continue,
+            (List::Allow, Some(pattern)) => format!("`{tool}({pattern})` is not supported"),
             (_, pattern) => {
                 tools.leave_out(tool);
                 let pattern = pattern.as_deref().unwrap_or_default();
-                format!("`{tool}({pattern})` cannot be kept, so it does not have the tool at all")
+                format!("`{tool}({pattern})` cannot be enforced, so the agent does not get the tool")
             }
         };
         let part = Key { name: key.name.clone(), line: key.line, value: tool.as_str().into() };
@@ -156,12 +156,12 @@ fn take_rules(
     Ok(rules)
 }
 
-/// Why a rule on something that is no tool here means nothing.
+/// Explains why a rule about an unknown tool has no effect.
 fn no_tool(name: &str) -> String {
     match name {
         "external_directory" => {
-            format!("`{name}`: no tool for files reaches what lies outside of the workspace")
+            format!("`{name}`: file tools never leave the workspace")
         }
-        _ => format!("there is no tool `{name}` here"),
+        _ => format!("there is no tool `{name}`"),
     }
 }

@@ -1,27 +1,27 @@
-//! Which agent is meant.
+//! Chooses an agent.
 
 use super::agent::Agent;
 
-/// The agent that is there by itself: it has every tool, and is told what every agent is told.
+/// The built-in agent: it has every tool and no instructions of its own.
 pub const GENERAL: &str = "general-purpose";
 
-/// Why there is no agent.
+/// Errors of choosing an agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
-    /// None is called like that.
+    /// No agent has that name.
     #[error("there is no agent `{name}`")]
     NoSuch {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The available agents.
         known: Vec<String>,
     },
-    /// The usual one is switched off, and there is no other.
-    #[error("there is no agent at all: `general-purpose` is switched off, and no other is described")]
+    /// The built-in agent is switched off, and there is no other.
+    #[error("no agent available: `general-purpose` is switched off, and no other is defined")]
     None,
 }
 
-/// The named agent; without a name the general one, and where that is switched off the first, with a warning.
+/// Returns the named agent. Without a name it is the built-in one, or the first one, with a warning, if that is switched off.
 pub fn choose(agents: &[Agent], name: Option<&str>) -> Result<(Agent, Option<String>), ChooseError> {
     let wanted = name.unwrap_or(GENERAL);
     let described = agents.iter().find(|agent| agent.name == wanted);
@@ -30,7 +30,7 @@ pub fn choose(agents: &[Agent], name: Option<&str>) -> Result<(Agent, Option<Str
         (Some(agent), _, _) if !agent.is_disabled => Ok((agent.clone(), None)),
         (None, _, _) if wanted == GENERAL => Ok((general(), None)),
         (Some(_), None, Some(first)) => {
-            let warning = format!("`{GENERAL}` is switched off; `{}` is taken instead", first.name);
+            let warning = format!("`{GENERAL}` is switched off; using `{}` instead", first.name);
             Ok((first.clone(), Some(warning)))
         }
         (Some(_), None, None) => Err(ChooseError::None),
@@ -43,6 +43,6 @@ pub fn choose(agents: &[Agent], name: Option<&str>) -> Result<(Agent, Option<Str
 }
 
 fn general() -> Agent {
-    let description = "Whatever there is to do; it has every tool.".to_owned();
+    let description = "Any kind of work; has every tool.".to_owned();
     Agent { name: GENERAL.to_owned(), description, ..Agent::default() }
 }

@@ -1,4 +1,4 @@
-//! Finding the files: which there are, which of them count, and why the others do not.
+//! Finds definition files, and decides which of them are used.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use super::keys::UnusedKey;
 use super::skill::Skill;
 use crate::trust::Trust;
 
-/// How much a file may hold, how deep folders may lie, and how many files are looked at.
+/// Maximum size of a file, depth of folders, and number of files.
 const MAX_BYTES: u64 = 256 << 10;
 const MAX_DEPTH: usize = 4;
 const MAX_FILES: usize = 1000;
 
-/// What a file describes.
+/// A kind of definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefinitionKind {
     /// An agent.
     Agent,
     /// A skill.
     Skill,
-    /// A command.
+    /// A slash command.
     Command,
 }
 
 impl DefinitionKind {
-    /// As a word.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -36,7 +36,7 @@ impl DefinitionKind {
     }
 }
 
-/// Where a project may have them, the first before the others.
+/// Folders in a project. Earlier ones win.
 const PROJECT: &[(DefinitionKind, &str)] = &[
     (DefinitionKind::Agent, ".offshoot/agents"),
     (DefinitionKind::Agent, ".claude/agents"),
@@ -50,78 +50,78 @@ const PROJECT: &[(DefinitionKind, &str)] = &[
     (DefinitionKind::Command, ".opencode/commands"),
 ];
 
-/// Where the user has their own.
+/// Folders in the user's configuration folder.
 const USER: &[(DefinitionKind, &str)] = &[
     (DefinitionKind::Agent, "agents"),
     (DefinitionKind::Skill, "skills"),
     (DefinitionKind::Command, "commands"),
 ];
 
-/// Where to look.
+/// The folders with definitions.
 #[derive(Clone, Copy, Debug)]
 pub struct DefinitionFolders<'a> {
-    /// The project's folder, without links in its path: accepted files are known by it.
+    /// The project's folder, with links resolved, because accepted files are stored by path.
     pub project: &'a Path,
     /// The user's configuration folder.
     pub user: &'a Path,
 }
 
-/// Everything that was found.
+/// All definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definitions {
-    /// The agents that count, those before others that win over them.
+    /// The agents that are used.
     pub agents: Vec<Agent>,
-    /// The skills.
+    /// The skills that are used.
     pub skills: Vec<Skill>,
-    /// The commands.
+    /// The slash commands that are used.
     pub commands: Vec<Skill>,
-    /// Every file.
+    /// All files.
     pub files: Vec<DefinitionFile>,
 }
 
-/// One file.
+/// A file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefinitionFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it describes.
+    /// Its kind.
     pub kind: DefinitionKind,
-    /// What that is called, where it can be read.
+    /// The name of its definition, if it can be read.
     pub name: Option<String>,
-    /// It is the project's and not the user's.
+    /// Whether it belongs to the project, not to the user.
     pub is_project: bool,
-    /// Whether it counts.
+    /// Whether it is used.
     pub state: DefinitionState,
-    /// What in it has no effect.
+    /// The keys without effect.
     pub unused: Vec<UnusedKey>,
 }
 
-/// Whether a file counts.
+/// Whether a file is used, and why not.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionState {
-    /// It does.
+    /// It is used.
     Used,
-    /// It cannot be read.
+    /// It is invalid.
     Invalid(DefinitionError),
-    /// The user has not accepted it, or not as it is now.
+    /// The user has not accepted its current content.
     NotAccepted,
-    /// Another one of the same name comes before it.
+    /// An earlier file has a definition of the same name.
     Hidden {
-        /// That one.
+        /// The earlier file.
         by: PathBuf,
     },
-    /// It is none of these files.
+    /// It is not a definition file.
     Ignored(&'static str),
 }
 
 impl Definitions {
-    /// Reads all there are. `tools` are the names of the tools, for saying which named ones do not exist.
+    /// Reads all definitions. `tools` are the names of the available tools.
     pub fn load(places: DefinitionFolders<'_>, trust: &Trust, tools: &[String]) -> Self {
         let mut all = Self::default();
         let project = PROJECT.iter().map(|(kind, folder)| (*kind, places.project.join(folder), true));
         let user = USER.iter().map(|(kind, folder)| (*kind, places.user.join(folder), false));
         for (kind, folder, is_project) in project.chain(user) {
-            // Claude Code puts a colon between the folders of a name.
+            // Claude Code separates the folders of a name by colons.
             let between = if folder.to_string_lossy().contains(".claude") { ":" } else { "/" };
             for found in files(kind, &folder, between) {
                 if all.files.len() == MAX_FILES {
@@ -137,12 +137,12 @@ impl Definitions {
     fn take(
         &mut self,
         kind: DefinitionKind,
-        found: Found,
+        found: Candidate,
         is_project: bool,
         trust: &Trust,
         tools: &[String],
     ) {
-        let Found { path, name, ignored } = found;
+        let Candidate { path, name, ignored } = found;
         let mut file = DefinitionFile {
             path: path.clone(),
             kind,
@@ -190,7 +190,7 @@ impl Definitions {
         self.files.push(file);
     }
 
-    /// The file that the thing of that name comes from.
+    /// Returns the file of the definition with that name.
     fn named(&self, kind: DefinitionKind, name: &str) -> Option<PathBuf> {
         let skill = |skills: &[Skill]| skills.iter().find(|s| s.name == name).and_then(|s| s.file.clone());
         match kind {
@@ -205,7 +205,7 @@ impl Definitions {
         match one {
             One::Agent(agent) => self.agents.push(Agent { file, ..agent }),
             One::Skill(skill) if kind == DefinitionKind::Skill => {
-                // An agent reads what is in its workspace, and nothing in the user's own folder.
+                // Agents can read files in their workspace, but none in the user's configuration folder.
                 let folder = path.parent().filter(|_| is_project).map(Path::to_owned);
                 self.skills.push(Skill { file, folder, ..skill });
             }
@@ -213,7 +213,7 @@ impl Definitions {
         }
     }
 
-    /// Whether nothing is broken.
+    /// Returns whether no file is invalid.
     pub fn is_sound(&self) -> bool {
         !self.files.iter().any(|file| matches!(file.state, DefinitionState::Invalid(_)))
     }
@@ -233,35 +233,34 @@ impl One {
     }
 }
 
-/// What stands for all files from there on.
+/// Creates the entry for all files after the limit.
 fn too_many(kind: DefinitionKind, folder: &Path, is_project: bool) -> DefinitionFile {
-    let state =
-        DefinitionState::Ignored("there are more than 1000 files, and from here on none is looked at");
+    let state = DefinitionState::Ignored("more than 1000 files; the rest is ignored");
     DefinitionFile { path: folder.to_owned(), kind, name: None, is_project, state, unused: Vec::new() }
 }
 
-/// What a name in a folder stands for.
+/// The kind of a folder entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
     Folder,
-    /// A link to one, which is not followed: what is accepted would lie elsewhere.
+    /// A link to a folder. It is not followed, because accepted files would lie elsewhere.
     Link,
     File,
 }
 
-const LINK: &str = "it is a link to a folder, and those are not followed";
+const LINK: &str = "links to folders are not followed";
 
-/// A file that lies where one could count.
-struct Found {
+/// A file in one of the folders.
+struct Candidate {
     path: PathBuf,
-    /// What it is called after its place.
+    /// Its name by its path.
     name: String,
-    /// Why it is none.
+    /// The reason if it is ignored.
     ignored: Option<&'static str>,
 }
 
-/// The files of a folder by name, those below it included.
-fn files(kind: DefinitionKind, folder: &Path, between: &str) -> Vec<Found> {
+/// Returns the files of a folder and of the folders below it, by name.
+fn files(kind: DefinitionKind, folder: &Path, between: &str) -> Vec<Candidate> {
     let mut found = Vec::new();
     match kind {
         DefinitionKind::Skill => {
@@ -269,11 +268,11 @@ fn files(kind: DefinitionKind, folder: &Path, between: &str) -> Vec<Found> {
                 let file = path.join("SKILL.md");
                 let (path, ignored) = match entry {
                     Entry::Folder if file.is_file() => (file, None),
-                    Entry::Folder => (path, Some("there is no `SKILL.md` in it")),
+                    Entry::Folder => (path, Some("it contains no `SKILL.md`")),
                     Entry::Link => (path, Some(LINK)),
-                    Entry::File => (path, Some("a skill is a folder with a `SKILL.md` in it")),
+                    Entry::File => (path, Some("a skill is a folder that contains a `SKILL.md`")),
                 };
-                found.push(Found { path, name, ignored });
+                found.push(Candidate { path, name, ignored });
             }
         }
         _ => walk(folder, "", between, MAX_DEPTH, &mut found),
@@ -281,26 +280,26 @@ fn files(kind: DefinitionKind, folder: &Path, between: &str) -> Vec<Found> {
     found
 }
 
-fn walk(folder: &Path, before: &str, between: &str, depth: usize, found: &mut Vec<Found>) {
+fn walk(folder: &Path, before: &str, between: &str, depth: usize, found: &mut Vec<Candidate>) {
     for (path, name, entry) in entries(folder) {
         let is_markdown = path.extension().is_some_and(|extension| extension == "md");
         if entry == Entry::Link {
-            found.push(Found { path, name, ignored: Some(LINK) });
+            found.push(Candidate { path, name, ignored: Some(LINK) });
         } else if entry == Entry::Folder {
             match depth {
-                0 => found.push(Found { path, name, ignored: Some("it lies too deep") }),
+                0 => found.push(Candidate { path, name, ignored: Some("it is nested too deep") }),
                 _ => walk(&path, &format!("{before}{name}{between}"), between, depth - 1, found),
             }
         } else if is_markdown {
             let name = format!("{before}{}", name.strip_suffix(".md").unwrap_or(&name));
-            found.push(Found { path, name, ignored: None });
+            found.push(Candidate { path, name, ignored: None });
         } else {
-            found.push(Found { path, name, ignored: Some("its name does not end in `.md`") });
+            found.push(Candidate { path, name, ignored: Some("its name does not end in `.md`") });
         }
     }
 }
 
-/// What is in a folder, by name; of too many so many that this is seen.
+/// Returns the entries of a folder by name, at most one more than the limit.
 fn entries(folder: &Path) -> Vec<(PathBuf, String, Entry)> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut all: Vec<_> = entries
@@ -319,10 +318,10 @@ fn entries(folder: &Path) -> Vec<(PathBuf, String, Entry)> {
     all
 }
 
-/// A file's bytes, read once: what is accepted is what is used.
+/// Reads a file. It is read only once, so that the content that is checked is the content that is used.
 fn read(path: &Path) -> Result<Vec<u8>, DefinitionError> {
-    let cannot = |error: std::io::Error| DefinitionError::at(1, format!("it cannot be read: {error}"));
-    // What is no plain file could keep us waiting for ever.
+    let cannot = |error: std::io::Error| DefinitionError::at(1, format!("cannot read the file: {error}"));
+    // Opening a pipe could block forever.
     let about = std::fs::metadata(path).map_err(cannot)?;
     if !about.is_file() {
         return Err(DefinitionError::at(1, "it is not a file"));
@@ -331,7 +330,7 @@ fn read(path: &Path) -> Result<Vec<u8>, DefinitionError> {
     let file = std::fs::File::open(path).map_err(cannot)?;
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
     match bytes.len() as u64 > MAX_BYTES {
-        true => Err(DefinitionError::at(1, format!("it has more than {MAX_BYTES} bytes"))),
+        true => Err(DefinitionError::at(1, format!("the file is larger than {MAX_BYTES} bytes"))),
         false => Ok(bytes),
     }
 }

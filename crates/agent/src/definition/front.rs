@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
-/// Why a file cannot be used, and where in it.
+/// An error in a definition file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct DefinitionError {
     /// The line, from 1.
     pub line: usize,
-    /// Why.
+    /// The error.
     pub why: String,
 }
 
@@ -18,14 +18,14 @@ impl DefinitionError {
     }
 }
 
-/// A file, taken apart.
+/// A file, split into front matter and text.
 #[derive(Debug)]
 pub(super) struct Front {
-    /// The keys in their order.
+    /// The keys, in order.
     pub(super) keys: Vec<Key>,
-    /// What stands below, without the empty lines around it.
+    /// The text, without empty lines around it.
     pub(super) body: String,
-    /// There was front matter at all.
+    /// Whether there is front matter.
     pub(super) is_there: bool,
 }
 
@@ -42,7 +42,7 @@ impl Front {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let before = &bytes[..error.valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            DefinitionError::at(line, "this is not UTF-8")
+            DefinitionError::at(line, "the file is not UTF-8")
         })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines();
@@ -60,10 +60,7 @@ impl Front {
             yaml.push('\n');
         }
         if !is_closed {
-            return Err(DefinitionError::at(
-                1,
-                "the front matter has no end: a line `---` is missing below it",
-            ));
+            return Err(DefinitionError::at(1, "the front matter is not closed: a line `---` is missing"));
         }
         let map = parse(&yaml).or_else(|broken| parse(&quoted(&yaml)).map_err(|_| broken))?;
         let key = |(name, value): (String, Value)| Key { line: line_of(&yaml, &name), name, value };
@@ -77,26 +74,26 @@ fn parse(yaml: &str) -> Result<Map<String, Value>, DefinitionError> {
     if yaml.lines().all(says_nothing) {
         return Ok(Map::new());
     }
-    // `no`, `on` and `y` are words here, as in YAML 1.2.
+    // `no`, `on` and `y` are strings, as in YAML 1.2.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(yaml, options).map_err(|error| {
         let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
         let mut why = error.without_snippet().to_string();
         if why.contains("from_str_multiple") {
-            why = "a line `...` ends it before its end".to_owned();
+            why = "a line `...` ends it too early".to_owned();
         }
-        // The place is said by us, counted in the whole file.
+        // The line is counted from the start of the file.
         let why = why.split(" at line ").next().unwrap_or(&why).trim_end_matches([':', ' ']);
         let why = why.split(", set DuplicateKeyPolicy").next().unwrap_or(why).to_owned();
         DefinitionError::at(line + 1, format!("the front matter is not YAML: {why}"))
     })
 }
 
-/// The same with every value in quotes that is no YAML on its line: people write `description: Use this: like that` and
-/// `argument-hint: [file] [line]`, and mean it as it stands.
+/// Quotes every value that is not YAML on its line: people write `description: Use this: like that` and
+/// `argument-hint: [file] [line]`.
 fn quoted(yaml: &str) -> String {
     let line = |line: &str| match line.split_once(": ") {
-        Some((key, value)) if is_plain_key(key) && !goes_on(value.trim()) && parse(line).is_err() => {
+        Some((key, value)) if is_plain_key(key) && !is_multiline(value.trim()) && parse(line).is_err() => {
             format!("{key}: '{}'\n", value.trim().replace('\'', "''"))
         }
         _ => format!("{line}\n"),
@@ -104,8 +101,8 @@ fn quoted(yaml: &str) -> String {
     yaml.lines().map(line).collect()
 }
 
-/// Whether a value may end on a later line.
-fn goes_on(value: &str) -> bool {
+/// Returns whether a value may end on a later line.
+fn is_multiline(value: &str) -> bool {
     let ends = |last| value.ends_with(last);
     match value.chars().next() {
         Some('[') => !ends(']'),
@@ -118,7 +115,7 @@ fn is_plain_key(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
 }
 
-/// Where a key stands in the file, whose first line is the `---`.
+/// Returns the line of a key in the file, whose first line is the `---`.
 fn line_of(yaml: &str, key: &str) -> usize {
     let is_it = |line: &str| {
         let line = line.trim_start_matches(['"', '\'']);

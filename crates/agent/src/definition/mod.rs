@@ -1,7 +1,7 @@
-//! What a project and its user have written down for agents: agents, skills and commands, as Markdown with front matter.
+//! Definitions of agents, skills and slash commands: Markdown files with front matter, of a project or its user.
 //!
-//! Start at [`Definitions::load`]. Everything that is found is kept, also what is not used and why: nothing is skipped
-//! without a word. A project's file counts only once the user has accepted it as it is ([`Trust`]).
+//! Start at [`Definitions::load`]. Files and keys that are not used are kept with the reason. A project's file is used only
+//! after the user has accepted its content ([`Trust`]).
 
 mod agent;
 mod choose;

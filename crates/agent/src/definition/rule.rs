@@ -1,4 +1,4 @@
-//! What a file says about rights. It can take some away, and give none.
+//! Permission rules of agents. They can only restrict.
 
 use serde_json::Value;
 
@@ -8,28 +8,28 @@ use crate::List;
 use crate::permission::FILES;
 use crate::tool_names::canonical;
 
-/// One rule on a tool.
+/// A rule about a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolRule {
-    /// The tool, by our name; `*` is every one.
+    /// Our name of the tool. `*` is every tool.
     pub tool: String,
-    /// On which arguments; on all of them where nothing is said.
+    /// The pattern for arguments. `None` matches all.
     pub pattern: Option<String>,
-    /// What happens then.
+    /// The effect.
     pub answer: List,
 }
 
 impl ToolRule {
-    /// The rule as permissions have it, where it depends on the call.
+    /// Returns the permission rule, if it depends on the call.
     pub fn permission(&self) -> Option<(List, String)> {
         if self.pattern.is_none() && self.answer != List::Ask {
             return None;
         }
-        self.stays().then(|| (self.answer, self.text()))
+        self.is_enforceable().then(|| (self.answer, self.text()))
     }
 
-    /// Whether it can be asked call by call.
-    pub(super) fn stays(&self) -> bool {
+    /// Returns whether it can be checked for each call.
+    pub(super) fn is_enforceable(&self) -> bool {
         crate::Rules::default().add(self.answer, &self.text()).is_ok()
     }
 
@@ -45,7 +45,7 @@ impl ToolRule {
         }
     }
 
-    /// A rule as a list of tools has it, as in `Bash(git push:*)`.
+    /// Parses a rule in a list of tools, such as `Bash(git push:*)`.
     pub(super) fn parse(text: &str, answer: List) -> Self {
         let (tool, pattern) = match text.split_once('(') {
             Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
@@ -54,10 +54,8 @@ impl ToolRule {
         Self { tool: canonical(tool.trim()).into_owned(), pattern, answer }
     }
 
-    /// `permission: {edit: deny, bash: {"git push*": ask}}`, as OpenCode has it, or `{deny: ["Read(secrets)"]}` as Claude
-    /// Code has it in its settings.
-    ///
-    /// With the keys of such settings that are no rules.
+    /// Reads rules in OpenCode's form, `permission: {edit: deny, bash: {"git push*": ask}}`, or in the form of Claude Code's
+    /// settings, `{deny: ["Read(secrets)"]}`. Also returns the keys that are not rules.
     pub(super) fn read(key: &Key) -> Result<(Vec<Self>, Vec<String>), DefinitionError> {
         let wrong = |value: &Value| {
             let why = format!(
@@ -97,7 +95,7 @@ impl ToolRule {
                 }
             }
         }
-        // To both of them, editing is whatever changes files.
+        // In both harnesses, `edit` covers all tools that change files.
         let writes = rules.iter().filter(|rule| rule.tool == "edit" && rule.answer != List::Allow);
         let writes: Vec<Self> =
             writes.map(|rule| Self { tool: "write".to_owned(), ..rule.clone() }).collect();
@@ -106,7 +104,7 @@ impl ToolRule {
     }
 }
 
-/// What is said of some patterns of a tool. Where all else is denied, the others are what is left of it.
+/// Converts the patterns of a tool. If `*` is denied, only the other patterns remain allowed.
 fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<ToolRule> {
     let of_files = FILES.contains(&tool);
     let patterns: Vec<(String, List)> = patterns
@@ -133,7 +131,7 @@ fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<ToolRule> {
     each.collect()
 }
 
-/// A pattern of OpenCode's as one of ours: there `*` is any letters, `/` too, and nothing else but `?` is a sign.
+/// Converts a pattern of OpenCode, where `*` also matches `/`, and `?` is the only other special character.
 fn across_folders(pattern: &str) -> String {
     let mut ours = String::new();
     let mut letters = pattern.chars().peekable();
@@ -147,10 +145,10 @@ fn across_folders(pattern: &str) -> String {
         while letters.next_if_eq(&'*').is_some() {}
         let begins = ours.is_empty() || ours.ends_with('/');
         ours += match letters.peek() {
-            // Where somebody has written it our way, it means the same.
+            // `**` has the same meaning in both.
             Some('/') | None if begins && is_double => "**",
             Some('/') if begins => "*/**",
-            None if !begins => "*", // what is below comes with it
+            None if !begins => "*", // includes everything below
             _ if begins => "**/*",
             _ => "{*,*/**/*}",
         };

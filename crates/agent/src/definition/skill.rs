@@ -1,4 +1,4 @@
-//! A skill or a command: a text for one kind of work, with places for arguments.
+//! Skills and slash commands: texts with placeholders for arguments.
 
 use std::path::PathBuf;
 
@@ -8,34 +8,34 @@ use super::front::{DefinitionError, Front};
 use super::keys::{Keys, UnusedKey};
 use super::tools::ToolSelection;
 
-/// What a command chooses and a skill does not, since a conversation that reads one goes on.
+/// Keys of slash commands that have no effect in skills, because the agent that reads a skill continues its conversation.
 const OF_COMMANDS: &[(&str, &str)] = &[
     ("agent", "a skill is followed by the agent that reads it, or by its fork"),
     ("model", "a skill is followed with the model of the agent that reads it"),
 ];
 
-/// What is to be done for one kind of work. A skill is read by the agent, a command is said by the user.
+/// Instructions for one kind of work. The agent reads a skill; the user sends a slash command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Skill {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// What it takes, in words for people.
+    /// A description of its arguments for the user.
     pub argument_hint: Option<String>,
-    /// The tools that it needs.
+    /// The tools it allows.
     pub tools: Option<ToolSelection>,
-    /// The agent that a command is for.
+    /// The agent of a slash command.
     pub agent: Option<String>,
-    /// The model that a command is for.
+    /// The model of a slash command.
     pub model: Option<String>,
-    /// It is done by a fork of the agent that reads it.
+    /// Whether a fork of the agent follows it.
     pub in_fork: bool,
     /// The text.
     pub body: String,
-    /// The folder of the files that it speaks of, where an agent can read them.
+    /// The folder with its files, if agents can read it.
     pub folder: Option<PathBuf>,
-    /// Where it is described.
+    /// Its file.
     pub file: Option<PathBuf>,
 }
 
@@ -48,12 +48,9 @@ impl Skill {
     ) -> Result<(Self, Vec<UnusedKey>), DefinitionError> {
         let (mut keys, body) = Keys::of(front);
         if body.is_empty() {
-            return Err(DefinitionError::at(
-                1,
-                "nothing stands below the front matter: there is nothing to be done",
-            ));
+            return Err(DefinitionError::at(1, "no text after the front matter: there are no instructions"));
         }
-        let (name, line) = keys.words("name")?.unwrap_or((name.to_owned(), 1));
+        let (name, line) = keys.text("name")?.unwrap_or((name.to_owned(), 1));
         let name = checked(name, line)?;
         if kind == DefinitionKind::Skill {
             for (key, why) in OF_COMMANDS {
@@ -61,15 +58,15 @@ impl Skill {
                 taken.into_iter().for_each(|key| keys.unused(key, *why));
             }
         }
-        let mut words = |key: &str| -> Result<Option<String>, DefinitionError> {
-            Ok(keys.words(key)?.map(|(words, _)| words).filter(|words| !words.is_empty()))
+        let mut text = |key: &str| -> Result<Option<String>, DefinitionError> {
+            Ok(keys.text(key)?.map(|(text, _)| text).filter(|text| !text.is_empty()))
         };
-        let description = words("description")?;
-        let agent = words("agent")?;
-        let model = words("model")?.filter(|model| model != "inherit");
-        // `[file]` is a list in YAML, and meant as it stands.
+        let description = text("description")?;
+        let agent = text("agent")?;
+        let model = text("model")?.filter(|model| model != "inherit");
+        // `[file]` is a list in YAML, but meant as text.
         let argument_hint = keys.take(&["argument-hint"]).map(|key| match key.value {
-            serde_json::Value::String(words) => words,
+            serde_json::Value::String(text) => text,
             other => other.to_string().replace('"', ""),
         });
         let in_fork = match keys.take(&["context"]) {
@@ -84,13 +81,13 @@ impl Skill {
         Ok((skill, keys.finish()))
     }
 
-    /// The text with the arguments in their places: `$ARGUMENTS` is all of them, `$1` the first. Where it has no place
-    /// for them they stand at its end.
+    /// Returns the text with arguments: `$ARGUMENTS` is all of them, `$1` the first. Without a placeholder they are added at
+    /// the end.
     pub fn filled_in(&self, arguments: &str) -> String {
         let arguments = arguments.trim();
-        let each = words(arguments);
+        let each = split_arguments(arguments);
         let mut filled = String::new();
-        let mut has_place = false;
+        let mut has_placeholder = false;
         let mut rest = self.body.as_str();
         while let Some(at) = rest.find('$') {
             filled += &rest[..at];
@@ -99,27 +96,27 @@ impl Skill {
             let is_longer = rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
             if let Some(behind) = rest.strip_prefix("ARGUMENTS") {
                 filled += arguments;
-                (rest, has_place) = (behind, true);
+                (rest, has_placeholder) = (behind, true);
             } else if let Some(digit) = digit.filter(|_| !is_longer) {
                 filled += each.get(digit as usize - 1).map_or("", String::as_str);
-                (rest, has_place) = (&rest[1..], true);
+                (rest, has_placeholder) = (&rest[1..], true);
             } else {
                 filled.push('$');
             }
         }
         filled += rest;
-        if !has_place && !arguments.is_empty() {
+        if !has_placeholder && !arguments.is_empty() {
             filled += &format!("\n\nArguments: {arguments}");
         }
         if let Some(folder) = &self.folder {
-            filled += &format!("\n\nThe files that this speaks of are in `{}`.", folder.display());
+            filled += &format!("\n\nIts files are in `{}`.", folder.display());
         }
         filled
     }
 }
 
-/// Words with spaces between them, those in quotes together.
-fn words(text: &str) -> Vec<String> {
+/// Splits arguments at spaces outside of quotes.
+fn split_arguments(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut quote = None;
     let mut is_open = false;

@@ -111,13 +111,13 @@ fn agents_of_claude_code_load() {
         ],
         expect![[r#"
             agent scout project/.claude/agents/deep/scout.md: Used
-                8 permissionMode: an agent gets no rights by its own word
-                9 hooks: no file starts programs
+                8 permissionMode: an agent cannot allow itself anything
+                9 hooks: definition files cannot start programs
             agent - project/.claude/agents/notes.txt: Ignored("its name does not end in `.md`")
             agent diff-reviewer project/.claude/agents/reviewer.md: Used
-                4 tools: there is no tool `NotebookEdit` here
-                4 tools: there is no tool `elsewhere_find` here
-                6 color: agents have no colours here
+                4 tools: there is no tool `NotebookEdit`
+                4 tools: there is no tool `elsewhere_find`
+                6 color: agents have no colours
             = scout: "You look for things.", model Some("haiku"), steps None, tools read list glob grep manage_tasks skill
             = diff-reviewer: "You read changes.", model None, steps Some(12), tools read glob grep bash
         "#]],
@@ -143,10 +143,10 @@ fn agents_of_opencode_load() {
         expect![[r#"
             agent docs project/.opencode/agent/docs.md: Used
                 3 mode: every agent can be the main one and a sub-agent
-                5 temperature: models sample as their provider does
+                5 temperature: models use the provider's default
             agent off project/.opencode/agent/off.md: Used
             agent team/plan project/.opencode/agents/team/plan.md: Used
-                8 permission: `read`: an agent gets no rights by its own word
+                8 permission: `read`: an agent cannot allow itself anything
             = docs: "You write documentation.", model Some("anthropic/claude-sonnet-5"), steps None, tools read write edit list glob grep skill
             = off: "", model None, steps None, tools all
             = team/plan: "You plan.", model None, steps Some(5), tools read grep
@@ -170,9 +170,9 @@ fn rules_on_what_is_no_tool_here_are_named() {
         ],
         expect![[r#"
             agent a project/.opencode/agent/a.md: Used
-                3 permission: `external_directory`: no tool for files reaches what lies outside of the workspace
-                3 permission: there is no tool `doom_loop` here
-                3 permission: there is no tool `nosuchtool` here
+                3 permission: `external_directory`: file tools never leave the workspace
+                3 permission: there is no tool `doom_loop`
+                3 permission: there is no tool `nosuchtool`
             agent b project/.opencode/agent/b.md: Used
             skill s project/.claude/skills/s/SKILL.md: Used
                 3 agent: a skill is followed by the agent that reads it, or by its fork
@@ -199,10 +199,10 @@ fn a_file_that_is_not_looked_at_is_named() {
     }
     expect![[r#"
         agent a project/.claude/agents/a.md: Used
-            3 permissions: `defaultMode`: only `deny`, `ask` and `allow` are known here
-        agent - project/.claude/agents/dots.md: broken, line 4: the front matter is not YAML: a line `...` ends it before its end
-        agent - project/.claude/agents/team: Ignored("it is a link to a folder, and those are not followed")
-        skill - project/.claude/skills/linked: Ignored("it is a link to a folder, and those are not followed")
+            3 permissions: `defaultMode` is unknown; only `deny`, `ask` and `allow` are supported
+        agent - project/.claude/agents/dots.md: broken, line 4: the front matter is not YAML: a line `...` ends it too early
+        agent - project/.claude/agents/team: Ignored("links to folders are not followed")
+        skill - project/.claude/skills/linked: Ignored("links to folders are not followed")
         skill own project/.claude/skills/own/SKILL.md: Used
         = a: "x", model None, steps None, tools read edit list glob grep bash manage_tasks skill
     "#]]
@@ -293,27 +293,27 @@ fn broken_files_are_named_with_line_and_reason() {
         told += &format!("{name}: {broken}\n");
     }
     expect![[r#"
-        no-front: line 1: there is no front matter: the first line must be `---`
-        no-end: line 1: the front matter has no end: a line `---` is missing below it
-        no-description: line 1: `description` is missing: nobody would know what it is for
-        empty-description: line 1: `description` is missing: nobody would know what it is for
-        no-prompt: line 1: nothing stands below the front matter: the agent would be told nothing
+        no-front: line 1: no front matter: the first line must be `---`
+        no-end: line 1: the front matter is not closed: a line `---` is missing
+        no-description: line 1: `description` is missing
+        empty-description: line 1: `description` is missing
+        no-prompt: line 1: no text after the front matter: the agent would have no instructions
         not-yaml: line 4: the front matter is not YAML: invalid indentation in multiline quoted scalar
         a-list: line 2: the front matter is not YAML: expected mapping start
         twice: line 3: the front matter is not YAML: duplicate mapping key: name
         tab: line 5: the front matter is not YAML: tabs disallowed within this context (block indentation)
-        name-is-a-path: line 2: `name` must begin with a letter or a digit and go on with those, `-`, `_`, `.`, `/` and `:`, 64 bytes at most
-        name-is-a-list: line 3: `name` must be words, but is: ["a"]
-        long-name: line 2: `name` must begin with a letter or a digit and go on with those, `-`, `_`, `.`, `/` and `:`, 64 bytes at most
-        tools-number: line 4: `tools` must be a list, words with commas between, or a map of true and false, but is: 7
-        tools-inside: line 3: `tools` must be a list, words with commas between, or a map of true and false, but is: {"a":"b"}
-        tools-map: line 3: `tools` must be a list, words with commas between, or a map of true and false, but is: "maybe"
+        name-is-a-path: line 2: `name` must start with a letter or digit and contain only those and `-`, `_`, `.`, `/`, `:`; at most 64 bytes
+        name-is-a-list: line 3: `name` must be a text, but is: ["a"]
+        long-name: line 2: `name` must start with a letter or digit and contain only those and `-`, `_`, `.`, `/`, `:`; at most 64 bytes
+        tools-number: line 4: `tools` must be a list, names separated by commas, or a map of true and false, but is: 7
+        tools-inside: line 3: `tools` must be a list, names separated by commas, or a map of true and false, but is: {"a":"b"}
+        tools-map: line 3: `tools` must be a list, names separated by commas, or a map of true and false, but is: "maybe"
         steps: line 3: `maxTurns` must be a whole number above 0, but is: 0
         steps-word: line 3: `maxSteps` must be a whole number above 0, but is: "many"
         disable: line 3: `disable` must be true or false
         permission: line 3: `permission` must be `allow`, `ask` or `deny` for a tool or for patterns of a tool, but is: "never"
-        model: line 3: `model` must be words, but is: ["opus"]
-        empty: line 1: there is no front matter: the first line must be `---`
+        model: line 3: `model` must be a text, but is: ["opus"]
+        empty: line 1: no front matter: the first line must be `---`
     "#]].assert_eq(&told);
 }
 
@@ -332,9 +332,9 @@ fn bytes_that_are_no_text_and_files_that_are_none_are_said() {
     .expect("a pipe");
     std::os::unix::fs::symlink("nowhere", folders.user.join("agents/link.md")).expect("a link");
     expect![[r#"
-        agent - user/agents/a.md: broken, line 3: this is not UTF-8
-        agent - user/agents/big.md: broken, line 1: it has more than 262144 bytes
-        agent - user/agents/link.md: broken, line 1: it cannot be read: No such file or directory (os error 2)
+        agent - user/agents/a.md: broken, line 3: the file is not UTF-8
+        agent - user/agents/big.md: broken, line 1: the file is larger than 262144 bytes
+        agent - user/agents/link.md: broken, line 1: cannot read the file: No such file or directory (os error 2)
         agent - user/agents/pipe.md: broken, line 1: it is not a file
     "#]]
     .assert_eq(&folders.told());
@@ -431,13 +431,13 @@ fn skills_and_commands_load_and_are_filled_in() {
             &format!("/{name} {arguments}\n    {}\n", filled.replace("\n\n", "\n").replace('\n', "\n    "));
     }
     expect![[r#"
-        skill - project/.claude/skills/empty: Ignored("there is no `SKILL.md` in it")
-        skill - project/.claude/skills/loose.md: Ignored("a skill is a folder with a `SKILL.md` in it")
+        skill - project/.claude/skills/empty: Ignored("it contains no `SKILL.md`")
+        skill - project/.claude/skills/loose.md: Ignored("a skill is a folder that contains a `SKILL.md`")
         skill release project/.claude/skills/release/SKILL.md: Used
         command plain project/.offshoot/commands/plain.md: Used
         command git:fix project/.claude/commands/git/fix.md: Used
         command test project/.opencode/command/test.md: Used
-            3 subtask: a command works in the conversation it is said in
+            3 subtask: a command runs in the current conversation
         /git:fix 7 'as before, "but" better' 9
             Mend issue 7 like as before, "but" better; all: 7 'as before, "but" better' 9. It costs $100 or $x.
         /git:fix 
@@ -452,7 +452,7 @@ fn skills_and_commands_load_and_are_filled_in() {
         /release 1.0
             Tag it, then say so.
             Arguments: 1.0
-            The files that this speaks of are in `PROJECT/.claude/skills/release`.
+            Its files are in `PROJECT/.claude/skills/release`.
     "#]].assert_eq(&told);
 }
 
@@ -486,9 +486,9 @@ fn the_agent_that_is_meant_is_found() {
         Some("off"): no off among scout general-purpose
         Some("nobody"): no nobody among scout general-purpose
         Some("general-purpose"): general-purpose 
-        None: scout `general-purpose` is switched off; `scout` is taken instead
+        None: scout `general-purpose` is switched off; using `scout` instead
         Some("general-purpose"): no general-purpose among scout
-        None: there is no agent at all: `general-purpose` is switched off, and no other is described
+        None: no agent available: `general-purpose` is switched off, and no other is defined
         None: general-purpose 
     "#]]
     .assert_eq(&seen);
@@ -537,7 +537,7 @@ fn rules_on_arguments_narrow_and_never_widen() {
             tools: all
             Deny read(./secrets/**)
             Deny bash(git push:*)
-            not used: `write`: an agent gets no rights by its own word
+            not used: `write`: an agent cannot allow itself anything
         permission: {edit: deny}
             tools: read list glob grep bash manage_tasks skill
         permission: {edit: {"docs/**": ask}}
@@ -555,10 +555,10 @@ fn rules_on_arguments_narrow_and_never_widen() {
             Allow bash(git diff*)
         permission: {read: {"/etc/**": deny}}
             tools: write edit list glob grep bash manage_tasks skill
-            not used: `read(/etc/**)` cannot be kept, so it does not have the tool at all
+            not used: `read(/etc/**)` cannot be enforced, so the agent does not get the tool
         permission: {read: {"/etc/**": allow}}
             tools: all
-            not used: `read(/etc/**)` means nothing here
+            not used: `read(/etc/**)` is not supported
         tools: Read, Bash(git diff:*), Bash(git log:*)
             tools: read bash
             Only Bash(git diff:*) or Bash(git log:*)

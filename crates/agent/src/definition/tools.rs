@@ -1,4 +1,4 @@
-//! Which tools a file leaves an agent. It can only leave some out.
+//! Selections of tools. A file can only leave tools out.
 
 use std::borrow::Cow;
 
@@ -11,27 +11,27 @@ use super::rule::ToolRule;
 use crate::tool_names::canonical;
 use crate::{List, Rules};
 
-/// Some of the tools, by our own names; `*` stands for any letters.
+/// A selection of tools by our names. `*` matches any characters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolSelection {
-    /// Only those that are named, and not all but them.
+    /// Whether tools that are not named are left out.
     named_only: bool,
-    said: Vec<(String, bool)>,
-    /// Whatever else is said.
+    named: Vec<(String, bool)>,
+    /// Tools that are always left out.
     without: Vec<String>,
-    /// Rules that say what is left of a tool.
-    ruled: Vec<String>,
-    /// Tools with rules that nobody can read.
+    /// Rules that allow only a part of a tool.
+    partial: Vec<String>,
+    /// Tools with unreadable rules.
     unclear: Vec<String>,
 }
 
 impl ToolSelection {
-    /// A list, words with commas between, or OpenCode's map of true and false. With the rules in it that mean nothing
-    /// here, and why.
+    /// Reads a list, names separated by commas, or OpenCode's map of true and false. Also returns the rules that are not
+    /// supported, with the reason.
     pub(super) fn read(key: &Key) -> Result<(Self, Vec<(String, String)>), DefinitionError> {
         let wrong = |value: &Value| {
             let why = format!(
-                "`{}` must be a list, words with commas between, or a map of true and false, but is: {}",
+                "`{}` must be a list, names separated by commas, or a map of true and false, but is: {}",
                 key.name,
                 brief(value)
             );
@@ -53,7 +53,7 @@ impl ToolSelection {
             Value::Object(map) => {
                 tools.named_only = false;
                 for (name, on) in map {
-                    tools.said.push((canonical(name).into_owned(), on.as_bool().ok_or_else(|| wrong(on))?));
+                    tools.named.push((canonical(name).into_owned(), on.as_bool().ok_or_else(|| wrong(on))?));
                 }
             }
             other => return Err(wrong(other)),
@@ -64,13 +64,13 @@ impl ToolSelection {
     fn add(&mut self, name: &str, unread: &mut Vec<(String, String)>) {
         if !name.contains('(') {
             if !name.is_empty() {
-                self.said.push((canonical(name).into_owned(), true));
+                self.named.push((canonical(name).into_owned(), true));
             }
             return;
         }
         let rule = name.split_whitespace().collect::<Vec<_>>().join(" ");
         match Rules::default().add(List::Only, &rule) {
-            Ok(()) => self.ruled.push(rule),
+            Ok(()) => self.partial.push(rule),
             Err(why) => {
                 self.unclear.push(tool_of(&rule).into_owned());
                 unread.push((rule, why));
@@ -78,61 +78,61 @@ impl ToolSelection {
         }
     }
 
-    /// The rules that say what is left of a tool; where it is named without one, too, all of it is.
+    /// Returns the rules that allow only a part of a tool. A tool that is also named without a rule is allowed completely.
     fn narrowing(&self) -> impl Iterator<Item = &str> {
-        let whole = |rule: &str| self.said.iter().any(|(name, on)| *on && matches(name, &tool_of(rule)));
-        self.ruled.iter().map(String::as_str).filter(move |rule| !whole(rule))
+        let whole = |rule: &str| self.named.iter().any(|(name, on)| *on && matches(name, &tool_of(rule)));
+        self.partial.iter().map(String::as_str).filter(move |rule| !whole(rule))
     }
 
-    /// What is left of tools that are not left whole, for [`Rules`](crate::Rules).
+    /// Returns the rule for tools that are allowed only in part.
     pub fn only(&self) -> Option<(List, String)> {
         let rules: Vec<&str> = self.narrowing().collect();
         (!rules.is_empty()).then(|| (List::Only, rules.join("\n")))
     }
 
-    /// The rules in it, as rules that forbid.
+    /// Returns its rules as `deny` rules.
     pub(super) fn forbidding(&self) -> impl Iterator<Item = ToolRule> {
-        self.ruled.iter().map(|rule| ToolRule::parse(rule, List::Deny))
+        self.partial.iter().map(|rule| ToolRule::parse(rule, List::Deny))
     }
 
-    /// Leaves one out, whatever else is said.
+    /// Leaves a tool out.
     pub(super) fn leave_out(&mut self, name: &str) {
         self.without.push(canonical(name).into_owned());
     }
 
-    /// Leaves out what the other one names.
+    /// Leaves out all tools of another selection.
     pub(super) fn leave_out_all(&mut self, other: Self) {
-        // What nobody can read may have meant all of it.
-        self.without.extend(other.said.into_iter().map(|(name, _)| name).chain(other.unclear));
+        // An unreadable rule leaves out the whole tool.
+        self.without.extend(other.named.into_iter().map(|(name, _)| name).chain(other.unclear));
     }
 
-    /// What it names, as rules that allow.
+    /// Returns it as `allow` rules.
     pub(crate) fn rules(&self) -> Vec<String> {
         let whole =
-            self.said.iter().filter(|(name, on)| *on && !self.without.contains(name)).map(|(name, _)| name);
-        whole.chain(&self.ruled).cloned().collect()
+            self.named.iter().filter(|(name, on)| *on && !self.without.contains(name)).map(|(name, _)| name);
+        whole.chain(&self.partial).cloned().collect()
     }
 
-    /// Whether a tool stays.
+    /// Returns whether a tool is selected.
     pub fn has(&self, name: &str) -> bool {
         if self.without.iter().any(|pattern| matches(pattern, name)) {
             return false;
         }
-        let mut said = self.said.iter().rev();
-        let exactly = self.said.iter().rev().find(|(known, _)| known == name);
-        let matching = || said.find(|(pattern, _)| matches(pattern, name));
-        let in_part = self.ruled.iter().any(|rule| tool_of(rule) == name);
+        let mut named = self.named.iter().rev();
+        let exactly = self.named.iter().rev().find(|(known, _)| known == name);
+        let matching = || named.find(|(pattern, _)| matches(pattern, name));
+        let in_part = self.partial.iter().any(|rule| tool_of(rule) == name);
         exactly.or_else(matching).map_or(!self.named_only || in_part, |(_, on)| *on)
     }
 
-    /// In words: the names, and what is left of those that are not left whole.
+    /// Lists the names and rules.
     pub(crate) fn describe(&self) -> String {
-        let names = self.said.iter().filter(|(_, on)| *on).map(|(name, _)| name.as_str());
+        let names = self.named.iter().filter(|(_, on)| *on).map(|(name, _)| name.as_str());
         let all: Vec<String> = names.chain(self.narrowing()).map(|name| format!("`{name}`")).collect();
         if all.is_empty() { "none".to_owned() } else { all.join(", ") }
     }
 
-    /// The names of those that stay; `None` where all do.
+    /// Returns the selected names. `None` if all are selected.
     pub fn among<'a>(&self, available: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
         let all: Vec<&str> = available.collect();
         let kept: Vec<String> =
@@ -140,20 +140,20 @@ impl ToolSelection {
         (kept.len() < all.len()).then_some(kept)
     }
 
-    /// What is named and is no tool here. Those of a server are not known before it is connected: of what it may offer,
-    /// `known` has a pattern.
+    /// Returns the names that match no tool. `known` has a pattern for each MCP server, whose tools are unknown until it is
+    /// connected.
     pub(super) fn unknown(&self, known: &[String]) -> Vec<String> {
-        let named = self.said.iter().map(|(name, _)| name).chain(&self.without);
+        let named = self.named.iter().map(|(name, _)| name).chain(&self.without);
         named.filter(|name| !is_known(name, known)).cloned().collect()
     }
 }
 
-/// Whether a name is, or a pattern fits, one of those that there are.
+/// Returns whether a name or pattern matches a known tool.
 pub(super) fn is_known(name: &str, known: &[String]) -> bool {
     known.iter().any(|tool| matches(name, tool) || matches(tool, name))
 }
 
-/// The tool that a rule is about.
+/// Returns the tool of a rule.
 fn tool_of(rule: &str) -> Cow<'_, str> {
     canonical(rule.split('(').next().unwrap_or(rule).trim())
 }
@@ -163,7 +163,7 @@ fn matches(pattern: &str, name: &str) -> bool {
         || pattern.contains('*') && Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(name))
 }
 
-/// Words with commas or spaces between them; what stands in brackets belongs to its word.
+/// Splits names at commas and spaces outside of brackets.
 fn split(words: &str) -> Vec<String> {
     let mut depth = 0_usize;
     let mut all = vec![String::new()];

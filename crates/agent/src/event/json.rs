@@ -1,4 +1,4 @@
-//! Events as one line of JSON each: stable, versioned, described in docs/guide/run.md.
+//! Events as lines of JSON: stable, versioned, described in docs/reference/json.md.
 
 use serde_json::{Map, Value, json};
 use session::Usage;
@@ -6,11 +6,11 @@ use session::Usage;
 use super::{EventKind, RunEvent};
 use crate::provider::BlockKind;
 
-/// The version of the lines.
+/// The version of the format.
 pub const EVENTS_FORMAT: u32 = 1;
 
 impl RunEvent {
-    /// The event as a JSON object, with its number.
+    /// Returns the event as a JSON object, with its number.
     pub fn json(&self, seq: u64) -> Value {
         let mut line = Map::new();
         line.insert("seq".into(), seq.into());
@@ -72,7 +72,7 @@ impl EventKind {
                 "cost_usd": usd(*cost_microusd),
             }),
             Self::CallStarted { call, name, input } => {
-                // The model's own text: an object where it is one, else as it stands.
+                // The model's text may be invalid JSON.
                 let input = serde_json::from_str(input).unwrap_or_else(|_| Value::from(input.as_str()));
                 json!({ "call": call, "name": name, "input": input })
             }
@@ -102,12 +102,12 @@ impl EventKind {
     }
 }
 
-/// Tokens by name.
+/// Returns the token counts by name.
 pub fn usage_json(usage: &Usage) -> Value {
     serde_json::to_value(usage).unwrap_or(Value::Null)
 }
 
-/// Dollars; nothing where a price is not known.
+/// Converts to dollars. `None` is an unknown price.
 pub fn usd(microusd: Option<i64>) -> Option<f64> {
     microusd.map(|microusd| microusd as f64 / 1e6)
 }

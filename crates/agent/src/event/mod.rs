@@ -1,4 +1,4 @@
-//! What happens in a run, told to whoever watches.
+//! Events of runs.
 
 mod fork_report;
 mod json;
@@ -13,13 +13,13 @@ use store::{CallStatus, RunKind, RunStatus};
 
 use crate::provider::BlockKind;
 
-/// Somebody who watches.
+/// Receives run events.
 pub trait EventSink: Send + Sync {
-    /// Something happened. Nothing waits for what the watcher does with it, so it must not take long.
+    /// Receives an event. The run waits for this call, so it must not block.
     fn emit(&self, event: &RunEvent);
 }
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Clone, Debug)]
 pub struct RunEvent {
     /// The run.
@@ -30,26 +30,26 @@ pub struct RunEvent {
     pub chain: Arc<str>,
     /// The chain of the run that started it.
     pub parent_chain: Option<Arc<str>>,
-    /// How far it is from the root.
+    /// Its distance from the root.
     pub depth: u32,
-    /// It is the one that somebody waits for, at the top of its tree.
+    /// Whether the run is at the top of its tree.
     pub is_root: bool,
-    /// What.
+    /// The kind of event, with its data.
     pub kind: EventKind,
 }
 
-/// What happened. All but [`EventKind::Provisional`] and [`EventKind::Retrying`] is in the journal before it is told; a fork's journal
-/// may be in memory.
+/// A kind of event. All but [`EventKind::Provisional`] and [`EventKind::Retrying`] are in the journal before they are emitted.
+/// A fork's journal may be in memory.
 #[derive(Clone, Debug)]
 pub enum EventKind {
-    /// A run is written down, and waits for a place among those at work.
+    /// A run is in the journal and waits for a slot.
     Queued {
         /// The run's place in the tree.
         kind: RunKind,
         /// The agent.
         agent: String,
     },
-    /// The loop begins, or goes on.
+    /// The loop starts.
     Started {
         /// The run's place in the tree.
         kind: RunKind,
@@ -59,43 +59,43 @@ pub enum EventKind {
         model: String,
         /// The call of its parent that started it.
         call: Option<CallId>,
-        /// It works in the background, and its parent is told when it ends.
+        /// Whether it runs in the background.
         is_job: bool,
-        /// What it had come to, where it had been begun before.
+        /// The usage of earlier loops, for a resumed run.
         prior: Option<PriorUsage>,
     },
-    /// A piece of a reply that is still on its way, and may never be whole.
+    /// A part of a reply that may never be complete.
     Provisional {
-        /// What it is a piece of.
+        /// The kind of block.
         part: BlockKind,
-        /// The piece.
+        /// The text of the part.
         text: String,
     },
-    /// The reply that was on its way is not coming; what was shown of it does not count.
+    /// An attempt failed. The parts of its reply are void.
     Retrying {
-        /// Which attempt failed, from 1.
+        /// 1-based attempt number.
         attempt: u32,
-        /// What was wrong.
+        /// The failure.
         error: String,
-        /// How long until the next.
+        /// Time until the next attempt.
         wait_ms: u64,
     },
-    /// A whole reply.
+    /// A complete reply.
     Message {
-        /// Its number in the run.
+        /// Its message number in the run.
         seq: i64,
-        /// The step it ends.
+        /// Its step.
         step: u32,
-        /// Its words.
+        /// Its text.
         text: Option<String>,
-        /// The calls it asks for.
+        /// Its calls.
         calls: Vec<(CallId, String)>,
-        /// What it consumed.
+        /// Its usage.
         usage: Usage,
-        /// What it cost, where the price is known.
+        /// Its cost, if the price is known.
         cost_microusd: Option<i64>,
     },
-    /// A tool begins.
+    /// A call starts.
     CallStarted {
         /// The call.
         call: CallId,
@@ -104,7 +104,7 @@ pub enum EventKind {
         /// Its input, as the model wrote it.
         input: String,
     },
-    /// A tool has answered.
+    /// A call has its result.
     CallFinished {
         /// The call.
         call: CallId,
@@ -112,67 +112,67 @@ pub enum EventKind {
         name: String,
         /// Its input, as the model wrote it.
         input: String,
-        /// How.
+        /// Its status.
         status: CallStatus,
-        /// Its words, as the model sees them.
+        /// Its text, as the model sees it.
         text: String,
-        /// Why it was refused, where it was.
+        /// The reason if it was denied.
         reason: Option<String>,
-        /// How long it took.
+        /// Duration.
         ms: u64,
     },
-    /// A command in the background made something that is protected.
+    /// A background command created a protected path, which was renamed.
     Disarmed {
-        /// What, and what is called now.
+        /// The path and its new name.
         text: String,
     },
     /// Older messages were replaced by a summary.
     Compacted {
-        /// The summary's number in the run.
+        /// The summary's message number in the run.
         seq: i64,
     },
-    /// The agent has nothing more to say, and waits for its jobs.
+    /// The agent is done and waits for its jobs.
     Waiting {
-        /// How many of them are at work.
+        /// Number of jobs at work.
         jobs: usize,
     },
-    /// The agent is told of jobs that have ended.
+    /// The agent is notified of jobs that have ended.
     Woken {
-        /// The message that tells it.
+        /// The number of the message.
         seq: i64,
         /// The jobs.
         jobs: Vec<RunId>,
     },
-    /// The journal could not be written while a fork was at work, nor when it ended. It has gone on in memory, and what was
-    /// said in it is lost when its process ends.
+    /// A fork's journal could not be written, neither while it worked nor at its end. Its transcript is in memory and is lost
+    /// when the process ends.
     TranscriptLost {
-        /// Why.
+        /// The failure.
         error: String,
     },
-    /// A fork has ended, and what it came to.
+    /// A fork has ended.
     ForkEnded(Box<ForkReport>),
     /// The loop has ended.
     Finished {
-        /// Where the run stands.
+        /// The status of the run.
         status: RunStatus,
-        /// Its last words.
+        /// Its last text.
         final_text: Option<String>,
-        /// Why it could not go on.
+        /// The reason for a status other than `completed`.
         error: Option<String>,
-        /// What the run used, all its loops together.
+        /// The usage of the run and all runs below it.
         usage: Usage,
-        /// What it cost, where all prices are known.
+        /// Its cost, if all prices are known.
         cost_microusd: Option<i64>,
     },
 }
 
-/// What a run had used when it was taken up again.
+/// The usage of a run before it was resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriorUsage {
     /// Its own tokens.
     pub usage: Usage,
-    /// What they cost, where all prices are known.
+    /// Its cost, if all prices are known.
     pub cost_microusd: Option<i64>,
-    /// How long it had worked.
+    /// Its working time.
     pub ms: u64,
 }

@@ -601,8 +601,8 @@ fn mistakes_in_the_configuration_are_named() {
         `o.toml`, line 1: rules for MCP server `a` would also match the tools of `a_`; choose a name that does not begin with `a_`
         `o.toml`, line 1: `http://x/` is not a host; write it as in `example.com` or `127.0.0.1:8080`
         `o.toml`, line 2: unknown field `allowed`, expected `allow`
-        `o.toml`, line 1: a project may not say what is started: put `[mcp]` into your own `offshoot.toml`
-        `o.toml`, line 2: a project may not say who may be asked: put `[web_fetch]` into your own `offshoot.toml`
+        `o.toml`, line 1: a project cannot set MCP servers: put `[mcp]` into your own `offshoot.toml`
+        `o.toml`, line 2: a project cannot set allowed hosts: put `[web_fetch]` into your own `offshoot.toml`
     "#]].assert_eq(&seen);
     // One rule of the user's, and one of an accepted project file.
     let mut defaults = RunDefaults::default();

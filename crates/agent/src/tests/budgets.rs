@@ -59,7 +59,7 @@ async fn an_answer_that_does_not_say_what_it_used_counts_as_what_was_set_aside()
         reply: c=count{}
         results: c gives 3
         reply: d=count{}
-        = budget: nothing ($0.0499 of $0.0500 are spent, and the next request could cost $0.0128; the provider did not say what all of it used, so that counts as what was set aside)
+        = budget: nothing ($0.0499 of $0.0500 are spent, and the next request could cost $0.0128; the provider did not report all usage, so the reserved amount counts)
     "#]]).await;
     let totals = room.store.run(&room.run()).totals().expect("totals");
     assert_eq!((totals.unpriced, totals.cost_microusd), (room.model.asked().len() as u64, 0), "not known");
@@ -78,7 +78,7 @@ async fn tokens_that_nobody_tells_count_too() {
             reply: a=count{}
             results: a gives 1
             reply: b=count{}
-            = budget: nothing (3859 tokens of 5000 tokens are spent, and the next request could cost 2021 tokens; the provider did not say what all of it used, so that counts as what was set aside)
+            = budget: nothing (3856 tokens of 5000 tokens are spent, and the next request could cost 2020 tokens; the provider did not report all usage, so the reserved amount counts)
         "#]],
     )
     .await;
@@ -93,7 +93,7 @@ async fn a_budget_that_is_too_small_for_anything_asks_nothing() {
         "> work\n>> | budget=1000000\n< done",
         expect![[r#"
             prompt: work
-            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004795)
+            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004793)
             reply: done
             = completed: done
         "#]],

@@ -66,7 +66,7 @@ async fn whatever_goes_wrong_in_a_call_is_an_answer() {
     check(story, expect![[r#"
         prompt: try
         reply: a=nonsense{"n":1} + b=fail{} + c=panic{} + d=echo{"say":"still here"}
-        results: a gives there is no tool `nonsense`; available: echo, fail, doubt, meet, peek, put, count, slow, hang, hang_put, hang_count, panic, huge, told_to_end + b gives it cannot be done + c gives `panic` broke; that is a bug in it, not in your call + d gives still here
+        results: a gives there is no tool `nonsense`; available: echo, fail, doubt, meet, peek, put, count, slow, hang, hang_put, hang_count, panic, huge, told_to_end + b gives it cannot be done + c gives `panic` crashed; this is a bug in the tool, not in your call + d gives still here
         reply: I see
         = completed: I see
     "#]]).await;
@@ -156,7 +156,7 @@ async fn a_tool_that_never_ends_is_given_up() {
         expect![[r#"
         prompt: wait
         reply: a=hang{}
-        results: a gives `hang` took longer than 120 s and was given up
+        results: a gives `hang` was stopped: it took longer than 120 s
         reply: enough
         = completed: enough
     "#]],

@@ -164,7 +164,7 @@ async fn no_summary_is_an_error_and_it_is_asked_for_again() {
         results: a gives 0
         reply: b=echo{"say":"1"}
         results: b gives 1
-        ! the conversation is too long to go on with, and the model gave no summary of it
+        ! the conversation is too long, and the model returned no summary
         summary: a summary this time
         carried: b=echo{"say":"1"}
         carried: b gives 1
@@ -188,7 +188,7 @@ async fn a_refusal_is_no_summary() {
         < done
     "#;
     let told = room(Dialect::AnthropicMessages).play(story).await;
-    assert!(told.contains("gave no summary of it") && !told.contains("summary: I will not"), "{told}");
+    assert!(told.contains("returned no summary") && !told.contains("summary: I will not"), "{told}");
     assert!(told.ends_with("= completed: done\n"), "{told}");
 }
 
@@ -488,7 +488,7 @@ async fn a_summary_that_breaks_off_is_none() {
         < it was about to | stop=pause
     "#;
     let told = room(Dialect::AnthropicMessages).play(story).await;
-    assert!(told.ends_with("the model gave no summary of it\n"), "{told}");
+    assert!(told.ends_with("the model returned no summary\n"), "{told}");
 }
 
 /// What a model says before it calls a tool is no summary, and the call is not made.

@@ -317,7 +317,7 @@ async fn nobody_at_home_is_said_and_the_run_goes_on() {
 /// A message, without the runs of other cases that its context names: they share a journal.
 fn said(message: &store::StoredMessage) -> String {
     let text = String::from_utf8_lossy(&message.bytes).into_owned() + "\n";
-    match (text.find(r"\n\nEarlier"), text.find(r"\n</context>")) {
+    match (text.find(r"\n\nRecent"), text.find(r"\n</context>")) {
         (Some(from), Some(to)) => format!("{}{}", &text[..from], &text[to..]),
         _ => text,
     }

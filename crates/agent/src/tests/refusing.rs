@@ -29,7 +29,7 @@ async fn what_is_forbidden_is_answered_and_the_others_are_made() {
     check_in(&room, "> work\n< echo{\"say\":\"x\"} + count{} + put{\"n\":1}\n< done", expect![[r#"
         prompt: work
         reply: a=echo{"say":"x"} + b=count{} + c=put{"n":1}
-        results: a gives x + b gives This call was refused and was not made: the rule `count` forbids it. Do not try to reach the same in another way. Go on without it, or end and say what you would need. + c gives put 1
+        results: a gives x + b gives This call was denied and was not made: the rule `count` forbids it. Do not try to reach the same result in another way. Continue without it, or stop and say what you need. + c gives put 1
         reply: done
         = completed: done
     "#]]).await;
@@ -65,7 +65,7 @@ async fn a_loop_of_refusals_comes_to_an_end() {
     let room = room(List::Deny, "count");
     let again = "< count{}\n".repeat(20);
     let told = room.play(&format!("> work\n{again}")).await;
-    let end = "= failed: nothing (8 calls were refused: it would only go on asking)\n";
+    let end = "= failed: nothing (8 tool calls were denied, and the agent would only try more)\n";
     assert!(told.ends_with(end), "{told}");
     assert_eq!(room.calls().len(), 8);
     // Somebody who says something else gets a new start.
@@ -100,5 +100,5 @@ async fn a_harmless_call_beside_each_refused_one_does_not_go_on_for_ever() {
     room.limits.max_steps = 100;
     let story = "< count{} + echo{\"say\":\"x\"}\n".repeat(40);
     let told = room.play(&format!("> work\n{story}")).await;
-    assert!(told.ends_with("(24 calls were refused: it would only go on asking)\n"), "{told}");
+    assert!(told.ends_with("(24 tool calls were denied, and the agent would only try more)\n"), "{told}");
 }

@@ -47,7 +47,7 @@ async fn a_run_that_had_ended_needs_something_new() {
         prompt: hi
         reply: hello
         = completed: hello
-        ! the run `RUN` is completed: there is nothing to go on with
+        ! run `RUN` is completed and has nothing to continue
     "#]],
     )
     .await;

@@ -28,7 +28,7 @@ async fn at_the_cap_the_model_is_asked_for_a_last_answer() {
         reply: b=count{}
         results: b gives 2 + GRACE
         reply: I came this far.
-        = step_cap: I came this far. (the steps were used up)
+        = step_cap: I came this far. (the step limit was reached)
     "#]],
     )
     .await;
@@ -53,8 +53,8 @@ async fn calls_of_the_grace_turn_are_not_made_until_there_are_more_steps() {
         reply: a=count{}
         results: a gives 1 + GRACE
         reply: one more + b=count{}
-        = step_cap: one more (the steps were used up)
-        = step_cap: one more (the steps were used up)
+        = step_cap: one more (the step limit was reached)
+        = step_cap: one more (the step limit was reached)
         results: b gives 2
         reply: that was it
         = completed: that was it
@@ -81,7 +81,7 @@ async fn who_says_something_at_the_cap_gets_an_answer() {
         reply: a=count{}
         results: a gives 1 + GRACE
         reply: one more + b=count{}
-        = step_cap: one more (the steps were used up)
+        = step_cap: one more (the step limit was reached)
         results: b gives NO_RESULT
         prompt: what is missing?
         reply: nothing much
@@ -104,7 +104,7 @@ async fn a_reply_that_is_always_cut_comes_to_an_end() {
         reply: b
         kernel: GO_ON + GRACE
         reply: c
-        = step_cap: abc (the steps were used up)
+        = step_cap: abc (the step limit was reached)
     "#]],
     )
     .await;
@@ -159,7 +159,7 @@ async fn an_answer_without_end_is_not_gone_on_with_for_ever() {
     let room = room(100);
     let story = format!("> tell\n{}", "< a | stop=max_tokens\n".repeat(20));
     let told = room.play(&story).await;
-    let end = "= failed: aaaaaaaaa (the answer was cut off at the output limit and gone on with 8 times in a row, and has no end)\n";
+    let end = "= failed: aaaaaaaaa (the answer reached the output limit 8 times in a row and is still incomplete)\n";
     assert!(told.ends_with(end), "{told}");
     assert_eq!(room.model.asked().len(), 9);
 }

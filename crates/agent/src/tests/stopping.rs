@@ -161,8 +161,8 @@ async fn cancelled_from_elsewhere_within_a_second() {
         &room,
         ">>\n> please",
         expect![[r#"
-            ! the run `RUN` is cancelled by user: there is nothing to go on with
-            ! the run `RUN` is cancelled by user: there is nothing to go on with
+            ! run `RUN` is cancelled by user and has nothing to continue
+            ! run `RUN` is cancelled by user and has nothing to continue
         "#]],
     )
     .await;

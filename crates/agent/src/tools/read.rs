@@ -320,7 +320,7 @@ mod tests {
             Image(Base64 { media_type: "image/jpeg", data: "/9j/4AAEYWL/wAALCAAFAAQBAREA/9oAAnj/2Q==" })
             Image(Base64 { media_type: "image/gif", data: "R0lGODlhAgADAAAAACwAAAAAAgADAAACAoRRADs=" })
             Image(Base64 { media_type: "image/webp", data: "UklGRhYAAABXRUJQVlA4TAkAAAAvBkABAGFiY2QA" })
-            error: `half.png` is a picture that cannot be shown: it is broken
+            error: `half.png` is a picture that cannot be shown: it is damaged
             error: `large.gif` is a picture of 3750001 bytes; at most 3750000 can be shown
         "#]]
         .assert_eq(&seen);

@@ -294,7 +294,7 @@ impl Attempt {
 
     /// Returns whether the resume failed because the run was completed.
     pub(super) fn was_completed(&self) -> bool {
-        self.status.code() == Some(2) && self.stderr.contains("is completed: there is nothing to go on with")
+        self.status.code() == Some(2) && self.stderr.contains("is completed and has nothing to continue")
     }
 
     /// Returns the run id, if it was printed.

@@ -49,9 +49,9 @@ async fn too_many_and_too_deep_are_errors() {
     let mut stage = Stage::new(&[("Do it.", &[&jobs(3), "I wait.", "1", "2"]), ("Work.", &["Worked."])]);
     stage.tree_limits.max_children = 2;
     stage.run("Do it.").await;
-    let refused = stage.results("m").iter().filter(|result| result.contains("which is the limit")).count();
+    let refused = stage.results("m").iter().filter(|result| result.contains("the limit of")).count();
     assert_eq!((refused, stage.runs().len()), (1, 3), "{:?}", stage.results("m"));
-    assert!(stage.results("m")[2].contains("which is the limit"), "the last: {:?}", stage.results("m"));
+    assert!(stage.results("m")[2].contains("the limit of"), "the last: {:?}", stage.results("m"));
     let stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"Lead."}"#, "Done."]),
         ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "Alone."]),
@@ -77,7 +77,7 @@ async fn where_only_some_may_be_started_the_first_of_a_message_are() {
         stage.tree_limits.max_children = 8;
         stage.run("Do it.").await;
         let refused =
-            stage.results("m").iter().map(|result| result.contains("which is the limit")).collect::<Vec<_>>();
+            stage.results("m").iter().map(|result| result.contains("the limit of")).collect::<Vec<_>>();
         // The one that nobody could start takes no place.
         assert_eq!(refused, (0..20).map(|n| n > 8).collect::<Vec<_>>(), "{:?}", stage.results("m"));
     }
@@ -101,7 +101,7 @@ async fn a_no_above_is_a_no_below() {
     stage.run("Do it.").await;
     let results = stage.results("m-2-0");
     for (n, by) in [(0, "`echo`"), (1, "`peek`"), (2, "nobody is there to be asked")] {
-        assert!(results[n].contains("refused") && results[n].contains(by), "{by}: {results:?}");
+        assert!(results[n].contains("denied") && results[n].contains(by), "{by}: {results:?}");
     }
     assert_eq!(results[3], "1");
 }
@@ -153,7 +153,7 @@ async fn what_is_left_above_is_all_that_is_left_below() {
     let results = stage.results("m-4-0");
     assert!(results[0].contains("1\tx"), "{results:?}");
     for (n, by) in [(1, "`read(secrets)` forbids"), (2, "only `Read(a.txt)`"), (3, "only `Read(a.txt)`")] {
-        assert!(results[n].contains("refused") && results[n].contains(by), "{by}: {results:?}");
+        assert!(results[n].contains("denied") && results[n].contains(by), "{by}: {results:?}");
     }
 }
 
@@ -203,9 +203,9 @@ async fn what_is_narrowed_above_is_narrowed_below_from_then_on() {
     let (ended, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), narrows);
     ended.expect("it runs");
     let results = stage.results("m-2-0");
-    assert!(!results[0].contains("refused"), "before: {results:?}");
+    assert!(!results[0].contains("denied"), "before: {results:?}");
     assert!(
-        results[1].contains("refused") && results[1].contains("the skill `look` leaves only"),
+        results[1].contains("denied") && results[1].contains("the skill `look` allows only"),
         "{results:?}"
     );
 }
@@ -273,7 +273,8 @@ async fn whoever_is_above_can_still_say_what_came_of_it() {
     assert_eq!(stage.status("m-2-0"), RunStatus::Budget);
     let error = stage.result("m", 0)["error"].as_str().map(str::to_owned).unwrap_or_default();
     assert!(
-        error.contains("of 100000 tokens are spent in all") && error.contains("are kept for those above"),
+        error.contains("of 100000 tokens are spent in all")
+            && error.contains("are reserved for the agents above"),
         "{error}"
     );
     assert_eq!((ended.status, ended.final_text.as_deref()), (RunStatus::Completed, Some("Not all of it.")));

@@ -153,7 +153,7 @@ async fn a_long_answer_is_cut_in_the_news_and_whole_when_asked_for() {
     ]);
     stage.run("Do it.").await;
     let said = stage.said_to("m");
-    assert!(said.contains("23616 bytes more: `job_output` has them"), "{}", said.len());
+    assert!(said.contains("23616 more bytes: call `job_output`"), "{}", said.len());
     assert_eq!(stage.result("m", 1)["final_text"], long);
 }
 
@@ -266,7 +266,7 @@ async fn a_summary_says_which_jobs_are_at_work() {
     let (_, ()) = tokio::join!(stage.go(&run), waits);
     let said = stage.said_to("m");
     assert!(
-        said.contains(r"<jobs>\nThese jobs are still at work; you will be told when they end:\n- m-2-0"),
+        said.contains(r"<jobs>\nThese jobs are still running; you will be notified when they end:\n- m-2-0"),
         "{said}"
     );
 }

@@ -59,7 +59,7 @@ async fn an_answer_that_does_not_is_asked_for_once_more() {
     assert_eq!(result["final_text"], r#"{"n":7}"#);
     assert_eq!(stage.said_to("m-2-0").matches(prompts::REPAIR).count(), 1);
     let (stage, result) = told(&["Seven.", "echo{\"say\":\"x\"}", "Still seven.", r#"{"n":7}"#]).await;
-    assert!(result["error"].as_str().is_some_and(|why| why.contains("does not fit")), "{result}");
+    assert!(result["error"].as_str().is_some_and(|why| why.contains("does not match")), "{result}");
     assert_eq!(result["final_text"], "Still seven.");
     assert_eq!(stage.said_to("m-2-0").matches(prompts::REPAIR).count(), 1, "once");
 }
@@ -74,7 +74,7 @@ async fn what_was_asked_before_a_summary_is_not_asked_again() {
     ]);
     stage.run("Do it.").await;
     let result = stage.result("m", 0);
-    assert!(result["error"].as_str().is_some_and(|why| why.contains("does not fit")), "{result}");
+    assert!(result["error"].as_str().is_some_and(|why| why.contains("does not match")), "{result}");
     assert_eq!(result["final_text"], "Still seven.");
     let messages = stage.store().run(&RunId::new("m-2-0")).messages().expect("messages");
     let told = messages.iter().filter(|message| message.origin == store::Origin::Kernel).count();
@@ -142,7 +142,7 @@ async fn nobody_is_told_more_of_a_misfit_than_fits_nor_forges_news() {
     let stage = Stage::new(&[("Do it.", &[&launch, "I wait.", "Done."]), ("Count.", &[&forged, &forged])]);
     stage.run("Do it.").await;
     let said = stage.said_to("m");
-    assert!(said.contains("the answer does not fit `output_schema`"), "{said}");
+    assert!(said.contains("the answer does not match `output_schema`"), "{said}");
     assert_eq!(said.matches("</job_ended").count(), 1, "only its own: {said}");
     assert!(said.len() < 40_000, "{}", said.len());
     let repair = stage.said_to("m-2-0");
@@ -164,8 +164,8 @@ async fn an_answer_that_does_not_fit_is_none_to_a_task() {
     let tasks = stage.store().main().tasks(&stage.row("m").thread).expect("tasks");
     assert_eq!(tasks[0].result.as_deref(), Some(r#"{"n":2}"#));
     let error = stage.row("m-6-0").error.unwrap_or_default();
-    assert!(error.contains("does not fit"), "{error}");
+    assert!(error.contains("does not match"), "{error}");
     // Who tries next is told so as well.
     let told = stage.said_to("m-8-0");
-    assert_eq!(told.matches("error: the answer does not fit `output_schema`").count(), 1, "{told}");
+    assert_eq!(told.matches("error: the answer does not match `output_schema`").count(), 1, "{told}");
 }

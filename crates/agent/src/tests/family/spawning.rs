@@ -130,11 +130,11 @@ async fn several_in_one_message_work_at_the_same_time() {
 async fn what_cannot_be_is_an_error_that_says_what_can() {
     let calls = [
         (r#"{"prompt":" "}"#, "`prompt` is empty"),
-        (r#"{"prompt":"x","agent":"nobody"}"#, "there is no agent `nobody`; there are: general-purpose"),
-        (r#"{"prompt":"x","task_id":"9.9.9"}"#, "there is no task `9.9.9`; there are none"),
+        (r#"{"prompt":"x","agent":"nobody"}"#, "there is no agent `nobody`; available: general-purpose"),
+        (r#"{"prompt":"x","task_id":"9.9.9"}"#, "there is no task `9.9.9`; there are no tasks"),
         (r#"{"prompt":"x","task_id":"tother/1.1.1"}"#, "belongs to another conversation"),
         (r#"{"prompt":"x","model":"opus"}"#, "has no model of the tier `opus`"),
-        (r#"{"prompt":"x","output_schema":{"type":"nothing"}}"#, "`output_schema`: it is no JSON schema"),
+        (r#"{"prompt":"x","output_schema":{"type":"nothing"}}"#, "`output_schema`: it is not a JSON schema"),
     ];
     let all: Vec<String> = calls.iter().map(|(input, _)| format!("spawn_sub_agent{input}")).collect();
     let all = all.join(" + ");
@@ -173,5 +173,5 @@ async fn a_model_of_another_provider_is_refused() {
     let start = StartRequest { id: Some(RunId::new("m")), provider, ..stage.room.start_of("Do it.") };
     let run = stage.kernel().start(start).await.expect("started");
     stage.go(&run).await;
-    assert!(stage.results("m")[0].contains("is not a model of `anthropic`"), "{:?}", stage.results("m"));
+    assert!(stage.results("m")[0].contains("has no model `"), "{:?}", stage.results("m"));
 }
