@@ -40,12 +40,12 @@ pub(crate) struct Conversation {
     /// Its last answer.
     pub(crate) final_text: FinalText,
     denials: Denials,
-    /// Whether the provider rejected the conversation as too long. The summary is then requested without the last messages.
+    /// True if the provider rejected the conversation as too long. The summary is then requested without the last messages.
     too_long: bool,
     pub(crate) cache: CacheScope,
     last: Last,
     open: Option<OpenRequest>,
-    /// Whether the model was asked to correct its answer. A summary may have replaced that message.
+    /// True if the model was asked to correct its answer. A summary may have replaced that message.
     pub(crate) repaired: bool,
     /// The inbox entries for the next turn.
     inbox: Vec<InboxEntry>,

@@ -20,7 +20,7 @@ pub struct RunDefaults {
     pub web_fetch: AllowedHosts,
     /// The MCP servers.
     pub mcp: Vec<ServerConfig>,
-    /// Whether commands run without a sandbox.
+    /// True if commands run without a sandbox.
     pub without_sandbox: bool,
     /// The permission rules.
     pub rules: Rules,
@@ -111,7 +111,7 @@ impl Permissions {
     }
 }
 
-/// Whether commands run in a sandbox.
+/// The setting `sandbox`.
 #[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Sandbox {

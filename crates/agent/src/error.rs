@@ -34,7 +34,7 @@ pub enum RunError {
     Settings {
         /// The run.
         run: RunId,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },

@@ -152,7 +152,7 @@ struct PendingRequest {
     step: u32,
     /// Its last message.
     to: Option<Seq>,
-    /// Whether an earlier process wrote it.
+    /// True if an earlier process wrote it.
     is_old: bool,
 }
 

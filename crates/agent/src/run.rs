@@ -43,7 +43,7 @@ pub(crate) struct Run {
     pub(crate) stop: StopSignal,
     /// The time at which it began to work here.
     pub(crate) started: Instant,
-    /// Whether its parent gets its result later.
+    /// True if its parent gets its result later.
     is_job: bool,
     chain: Arc<str>,
     parent_chain: Option<Arc<str>>,

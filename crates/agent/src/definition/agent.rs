@@ -28,7 +28,7 @@ pub struct Agent {
     pub max_steps: Option<u32>,
     /// Its permission rules.
     pub rules: Vec<ToolRule>,
-    /// Whether it is switched off.
+    /// True if it is switched off.
     pub is_disabled: bool,
     /// Its file. The built-in agent has none.
     pub file: Option<PathBuf>,

@@ -88,15 +88,15 @@ pub struct DefinitionFile {
     pub kind: DefinitionKind,
     /// The name of its definition, if it can be read.
     pub name: Option<String>,
-    /// Whether it belongs to the project, not to the user.
+    /// True if it belongs to the project, not to the user.
     pub is_project: bool,
-    /// Whether it is used.
+    /// True if it is used.
     pub state: DefinitionState,
     /// The keys without effect.
     pub unused: Vec<UnusedKey>,
 }
 
-/// Whether a file is used, and why not.
+/// The state of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefinitionState {
     /// It is used.

@@ -25,7 +25,7 @@ pub(super) struct Front {
     pub(super) keys: Vec<Key>,
     /// The text, without empty lines around it.
     pub(super) body: String,
-    /// Whether there is front matter.
+    /// True if there is front matter.
     pub(super) is_there: bool,
 }
 

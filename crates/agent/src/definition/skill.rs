@@ -29,7 +29,7 @@ pub struct Skill {
     pub agent: Option<String>,
     /// The model of a slash command.
     pub model: Option<String>,
-    /// Whether a fork of the agent follows it.
+    /// True if a fork of the agent follows it.
     pub in_fork: bool,
     /// The text.
     pub body: String,

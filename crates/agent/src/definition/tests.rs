@@ -9,7 +9,7 @@ use super::*;
 
 /// Some of ours; there may be more by now.
 const TOOLS: [&str; 9] = ["read", "write", "edit", "list", "glob", "grep", "bash", "manage_tasks", "skill"];
-/// What a server that is not connected yet may offer.
+/// Pattern for the tools of a server that is not connected yet.
 const SERVER: &str = "tickets_*";
 
 /// A project and a user's folder with files in them.
@@ -154,7 +154,7 @@ fn agents_of_opencode_load() {
     );
 }
 
-/// What is said of no tool of ours has no effect, and that is said.
+/// A rule about an unknown tool has no effect and is reported.
 #[test]
 fn rules_on_what_is_no_tool_here_are_named() {
     check(
@@ -494,7 +494,7 @@ fn the_agent_that_is_meant_is_found() {
     .assert_eq(&seen);
 }
 
-/// What a file says of rights, and what comes of it: the tools that are left, and the rules on them.
+/// Permission settings of a file, with the tools and rules that result.
 #[test]
 fn rules_on_arguments_narrow_and_never_widen() {
     let table = [

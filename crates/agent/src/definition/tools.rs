@@ -14,7 +14,7 @@ use crate::{List, Rules};
 /// A selection of tools by our names. `*` matches any characters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolSelection {
-    /// Whether tools that are not named are left out.
+    /// True if tools that are not named are left out.
     named_only: bool,
     named: Vec<(String, bool)>,
     /// Tools that are always left out.

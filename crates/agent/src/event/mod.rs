@@ -32,7 +32,7 @@ pub struct RunEvent {
     pub parent_chain: Option<Arc<str>>,
     /// Its distance from the root.
     pub depth: u32,
-    /// Whether the run is at the top of its tree.
+    /// True if the run is at the top of its tree.
     pub is_root: bool,
     /// The kind of event, with its data.
     pub kind: EventKind,
@@ -59,7 +59,7 @@ pub enum EventKind {
         model: String,
         /// The call of its parent that started it.
         call: Option<CallId>,
-        /// Whether it runs in the background.
+        /// True if it runs in the background.
         is_job: bool,
         /// The usage of earlier loops, for a resumed run.
         prior: Option<PriorUsage>,

@@ -74,7 +74,7 @@ async fn whatever_goes_wrong_in_a_call_is_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn an_input_that_is_no_object_is_an_answer_too() {
-    // Our own client would not let it through; somebody else's may.
+    // Our own client rejects it; another client may not.
     let chat = r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"echo","arguments":"{\"say\":"}}]},"finish_reason":"tool_calls"}]}"#;
     let room = Room::speaking(Dialect::OpenAiChat);
     room.model.says(Says::Body(chat.to_owned()));

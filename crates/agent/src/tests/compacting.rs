@@ -491,7 +491,7 @@ async fn a_summary_that_breaks_off_is_none() {
     assert!(told.ends_with("the model returned no summary\n"), "{told}");
 }
 
-/// What a model says before it calls a tool is no summary, and the call is not made.
+/// A text before a call is not a summary, and the call is not made.
 #[tokio::test(start_paused = true)]
 async fn a_model_that_goes_on_with_its_work_is_asked_once_more() {
     let story = r#"

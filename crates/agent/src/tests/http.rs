@@ -11,7 +11,7 @@ use super::*;
 use crate::provider::tests::{Server, head, stream};
 use crate::provider::{self, ProviderClient};
 
-/// How often a request is sent before it is given up.
+/// Number of attempts before a request is given up.
 const ATTEMPTS: u32 = 2;
 
 fn usage() -> Usage {
@@ -81,7 +81,7 @@ impl Line {
         (self.kernel(server.provider(self.dialect)), server)
     }
 
-    /// A run that nobody disturbs.
+    /// A run without failures.
     async fn undisturbed(&self) -> String {
         let (kernel, _server) =
             self.answering(vec![whole(self.dialect, &first()), whole(self.dialect, &last())]).await;

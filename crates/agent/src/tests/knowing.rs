@@ -1,4 +1,4 @@
-//! What an agent knows from the beginning, and what it can plan and remember.
+//! The context of an agent, its plan and its memory.
 
 use store::{Memory, Millis};
 
@@ -141,7 +141,7 @@ async fn the_folder_is_told_behind_what_all_folders_share() {
     let asked = String::from_utf8(room.model.asked().remove(0)).expect("text");
     let messages = asked.find("\"messages\"").expect("messages");
     assert!(asked.find(&folder).is_some_and(|at| at > messages), "{asked}");
-    // A run that was begun when its context did not name it, and that has not asked yet, is told it all the same.
+    // A run whose stored context does not name the folder, and that has no request yet, gets the folder all the same.
     let settings = RunSettings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
     let head = |settings: &RunSettings| {
         let head = kernel(&room).head(store::RunKind::Main, "claude-sonnet-5", settings).expect("a head");
@@ -160,7 +160,7 @@ fn settings_that_were_stored_before_there_were_agents_are_read() {
     assert_eq!((settings.instructions, settings.tools), (None, None));
 }
 
-/// What came of the calls of the only run.
+/// Names and statuses of the calls of the only run.
 fn outcomes(room: &Room) -> Vec<String> {
     let calls = room.store.run(&room.run()).tool_calls().expect("calls");
     calls.iter().map(|call| format!("{} {}", call.name, call.status)).collect()

@@ -1,4 +1,4 @@
-//! What holds for every run, whatever its story.
+//! Invariants of every run.
 
 use store::{ModelCallStatus, Origin, Purpose};
 use wire::dialect::{Dialect, Prompt};
@@ -41,7 +41,7 @@ pub(super) fn hold(room: &Room) {
     assert_eq!(replies.count(), turns, "a reply for every answer, and an answer for every reply");
 }
 
-/// `longer` goes on where `shorter` ended; only markers have moved.
+/// Asserts that `longer` starts with `shorter`, except for cache markers.
 pub(super) fn begins_with(longer: &[u8], shorter: &[u8]) {
     let plain = |body: &[u8]| String::from_utf8_lossy(body).replace(MARKER, "");
     let (shorter, longer) = (plain(shorter), plain(longer));

@@ -1,6 +1,6 @@
 //! The room's tests: the whole loop in this process, on a real journal, with a model that says what a story tells it.
 //!
-//! A story is a text. `> words` says something to the agent, `>>` only goes on, and each `<` below is the model's next
+//! A story is a text. `> words` prompts the agent, `>>` resumes it, and each `<` below is the model's next
 //! answer: texts, `(thoughts)` and calls as `name{json}`, with ` + ` between them and settings behind a ` | `; or a
 //! failure, as `! 529`; or `...`, which never comes. What comes back is the transcript, from the journal. Behind every
 //! story stand the [laws](laws) that hold for all of them.
@@ -163,7 +163,7 @@ impl Room {
         self.run.lock().expect("sound").clone().expect("a story begins with a prompt")
     }
 
-    /// What stops the loop that is to come.
+    /// The stop handle of the next loop.
     fn stop_handle(&self) -> StopHandle {
         self.stop_handle.lock().expect("sound").clone()
     }
@@ -172,7 +172,7 @@ impl Room {
         self.store.run(&self.run()).row().expect("a row").status
     }
 
-    /// Plays a story, or goes on with one; what was told in the meantime.
+    /// Plays a story, or continues one. Returns the new part of the transcript.
     async fn play(&self, story: &str) -> String {
         let mut told = String::new();
         let mut lines = story.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
@@ -251,7 +251,7 @@ impl Room {
         self.told_since(Seq(0))
     }
 
-    /// How the attempts at every question ended.
+    /// The endings of all attempts of each request.
     fn attempts(&self) -> Vec<String> {
         let reads = self.store.run(&self.run());
         let calls = reads.model_calls().expect("model calls");
@@ -296,7 +296,7 @@ impl EventSink for Ends {
     }
 }
 
-/// Nobody watches.
+/// Ignores all events.
 struct Nobody;
 
 impl EventSink for Nobody {
@@ -310,7 +310,7 @@ fn told(dialect: Dialect, message: &StoredMessage) -> String {
     format!("{}: {}\n", message.origin, said.join(" + "))
 }
 
-/// What a message on the wire says.
+/// Decodes a message.
 fn blocks(dialect: Dialect, message: &str) -> Vec<Block> {
     let messages = if dialect == Dialect::OpenAiResponses { "input" } else { "messages" };
     let body = join_request(format!(r#"{{"model":"m","{messages}":["#).as_bytes(), [message]);
@@ -320,7 +320,7 @@ fn blocks(dialect: Dialect, message: &str) -> Vec<Block> {
 
 fn said(block: &Block) -> Option<String> {
     Some(match block {
-        // In Chat Completions what is said stands behind it in the same text.
+        // In Chat Completions the prompt follows in the same text.
         Block::Text { text } if text.starts_with("<context>") => {
             let (_, behind) = text.split_once("\n</context>\n\n")?;
             short(behind).to_owned()

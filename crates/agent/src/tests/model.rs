@@ -14,7 +14,7 @@ use crate::provider::{
 };
 use crate::{BoxFuture, ModelClient};
 
-/// What is done when an answer is waited for that never comes.
+/// Called when a request waits for a reply that never comes.
 type Hook = Box<dyn Fn() + Send>;
 
 pub(super) struct Fake {
@@ -54,7 +54,7 @@ impl Fake {
         self.says.lock().expect("sound").push_back(says);
     }
 
-    /// What is left over is not said, and so many calls were made.
+    /// Asserts that all replies were used and that many requests were made.
     pub(super) fn forgets(&self, calls: usize) {
         self.says.lock().expect("sound").clear();
         self.calls.store(calls as u32, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What an earlier process of ours left running.
+//! Commands that an earlier process left running.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;

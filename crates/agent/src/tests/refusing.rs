@@ -68,7 +68,7 @@ async fn a_loop_of_refusals_comes_to_an_end() {
     let end = "= failed: nothing (8 tool calls were denied, and the agent would only try more)\n";
     assert!(told.ends_with(end), "{told}");
     assert_eq!(room.calls().len(), 8);
-    // Somebody who says something else gets a new start.
+    // A new prompt resets the counters.
     room.model.forgets(0);
     let told = room.play("> leave it\n< well then").await;
     assert!(told.ends_with("= completed: well then\n"), "{told}");

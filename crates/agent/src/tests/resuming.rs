@@ -224,7 +224,7 @@ async fn a_run_that_is_dropped_anywhere_ends_alike() {
         });
         let ended = ended.await;
         drop(work);
-        // What was handed to the writer is written, whoever waits for it: this comes behind it.
+        // The writer completes what it was given even if the caller is gone; this write comes after it.
         room.store.append(&run, Vec::new()).await.expect("nothing is appended");
         if ended.is_none() && room.status() != RunStatus::Completed {
             // A reply that was heard and not written down is said again.

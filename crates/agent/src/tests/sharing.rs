@@ -1,5 +1,5 @@
-//! Random conversations on the pure builder: whatever is said, called, forked and woken, every request of a lane goes on
-//! where the one before ended, and a fork's where its parent's reply did. Every step reads the journal anew, as after a
+//! Random conversations on the pure builder: with any messages, calls, forks and wake-ups, every request of a lane starts
+//! with the one before, and a fork's with its parent's reply. Every step reads the journal again, as after a
 //! restart.
 
 use session::{Block, CallId, Reply, Role, RunId, StopReason, ThreadId, ToolResult, Usage};
@@ -24,7 +24,7 @@ struct Lane {
     messages: Vec<StoredMessage>,
     calls: Vec<StoredToolCall>,
     last: Option<ModelCall>,
-    /// What it sent, in order.
+    /// Its requests, in order.
     sent: Vec<Vec<u8>>,
 }
 
@@ -128,7 +128,7 @@ impl World {
                 self.reply(at, marks);
             }
             Next::End(_) => {
-                // Somebody says something more.
+                // The user sends another prompt.
                 let seq = talk.next_seq();
                 let said = self.message(seq, Role::User, Origin::Prompt, vec![self.text()]);
                 self.lanes[at].messages.push(said);

@@ -77,7 +77,7 @@ async fn paused_while_tools_run() {
     let room = Room::new();
     let stop_handle = room.stop_handle();
     room.state.when_slow(move || stop_handle.request(StopRequest::Pause));
-    // What runs comes to its end and is written down; what comes behind it is not begun.
+    // The running call ends and is stored; the calls after it are not started.
     check_in(
         &room,
         r#"> work

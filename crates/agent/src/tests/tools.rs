@@ -9,15 +9,15 @@ use tokio::sync::{Barrier, Notify};
 
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Toolbox};
 
-/// What all tools of a room share.
+/// The state that all tools of a room share.
 pub(super) struct State {
     pub(super) store: Store,
-    /// How often what must not happen twice has happened.
+    /// Counts an effect that must not happen twice.
     pub(super) count: AtomicU32,
-    /// What began and ended, in order.
+    /// Starts and ends of calls, in order.
     log: Mutex<Vec<String>>,
     meet: Barrier,
-    /// Told when a tool has begun that never ends.
+    /// Notified when a tool has started that never ends.
     pub(super) entered: Notify,
     hook: Mutex<Option<Box<dyn Fn() + Send>>>,
 }

@@ -82,13 +82,13 @@ pub trait Tool: Send + Sync {
 pub struct ToolOutput {
     /// The answer.
     pub blocks: Vec<Block>,
-    /// Whether the call failed.
+    /// True if the call failed.
     pub is_error: bool,
     /// Files that the agent knows from now on, with their digests.
     pub seen: Vec<SeenFile>,
     /// The job whose end the answer reports, so that it is not reported again.
     pub fetches: Option<session::RunId>,
-    /// Whether it is unknown if the call had an effect.
+    /// True if the effect of the call is unknown.
     pub is_uncertain: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How far a tree may grow, what it may use, and what its members may do.
+//! Limits of a run tree: growth, budgets and permissions.
 
 use store::Filter;
 
@@ -78,7 +78,7 @@ async fn where_only_some_may_be_started_the_first_of_a_message_are() {
         stage.run("Do it.").await;
         let refused =
             stage.results("m").iter().map(|result| result.contains("the limit of")).collect::<Vec<_>>();
-        // The one that nobody could start takes no place.
+        // The invalid call does not count.
         assert_eq!(refused, (0..20).map(|n| n > 8).collect::<Vec<_>>(), "{:?}", stage.results("m"));
     }
 }
@@ -160,7 +160,7 @@ async fn what_is_left_above_is_all_that_is_left_below() {
 /// A skill that leaves no `list`.
 const LOOK: (&str, &str) = ("skills/look/SKILL.md", "---\nallowed-tools: Task, Read\n---\nLook.");
 
-/// What these files of the user's define.
+/// Loads the definitions in these files of the user.
 fn defined(files: &[(&str, &str)]) -> definition::Definitions {
     let folder = tempfile::tempdir().expect("a folder");
     for (file, text) in files {

@@ -268,7 +268,7 @@ async fn each_ends_with_one_event_also_when_it_fails() {
     assert_eq!(usage.hit_rate(), Some(0.9));
 }
 
-/// How it was served is known from those calls that were answered.
+/// The service tier comes from the answered requests.
 #[tokio::test]
 async fn a_failure_at_the_end_forgets_no_service_tier() {
     let (stage, forked) = side(&["echo{\"say\":\"y\"}", "!400 no"], and()).await;
@@ -278,8 +278,7 @@ async fn a_failure_at_the_end_forgets_no_service_tier() {
     assert_eq!((&kept["outcome"], &kept["service_tier"]), (&json!("failed"), &json!("standard")));
 }
 
-/// A summary takes the place of what it was told, and repeats what was said last: the one is told again, and the other is
-/// counted once.
+/// A summary replaces the fork's prompt and repeats its last messages: the prompt is repeated, and the messages count once.
 #[tokio::test]
 async fn a_fork_that_is_summed_up_is_a_fork_all_the_same() {
     let mut stage =
@@ -293,7 +292,7 @@ async fn a_fork_that_is_summed_up_is_a_fork_all_the_same() {
     assert!(last["messages"][0].to_string().contains("<fork>"), "{last}");
     let kept = stage.store().run(&forked.ended.run).fork().expect("read").expect("a fork").ended;
     let kept: Value = serde_json::from_str(&kept.expect("kept")).expect("JSON");
-    // What it was told, its reply, the result, the summary, and its last words.
+    // Its prompt, its reply, the result, the summary, and its last text.
     assert_eq!((kept["messages"].as_u64(), forked.messages.len()), (Some(5), 5));
 }
 
@@ -469,7 +468,7 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     assert_eq!(stage.results("m")[1], "1", "what its fork was left is not what main is left");
 }
 
-/// What a fork may do of these calls: without a question, and with one that nobody answers.
+/// Judges these calls of a fork: without a question, and with one that has no answer.
 fn is_ruled_like_its_parent(results: &[String]) {
     assert_eq!(results[0], "y", "{results:?}");
     assert!(results[1].contains("nobody is there to be asked"), "{results:?}");
@@ -497,7 +496,7 @@ async fn what_its_parent_does_without_a_question_it_does_too() {
     is_ruled_like_its_parent(&stage.results(of_fork.as_str()));
 }
 
-/// Whoever is started by somebody is asked about what that one asks about, whatever its own file allows.
+/// A question of the parent's rules holds for its children, even if their files allow the call.
 #[tokio::test]
 async fn an_exception_below_is_none_above() {
     let mut stage = Stage::new(&[
@@ -742,7 +741,7 @@ async fn who_is_ended_from_outside_has_an_end_and_leaves_nothing_that_nobody_wan
     assert!(!settings.contains("kestrel"), "{settings}");
 }
 
-/// What a random main agent and its forks say. One of the forks stands at a gate in the middle.
+/// Lines of a random main agent and its forks. One of the forks waits at a gate in the middle.
 fn random(rng: &mut fastrand::Rng) -> Vec<(String, Vec<String>)> {
     let some = |rng: &mut fastrand::Rng| match rng.u8(..5) {
         4 => format!("~It may be {}. + echo{{\"say\":\"so\"}}", rng.u32(..)),

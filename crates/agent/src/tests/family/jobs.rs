@@ -1,4 +1,4 @@
-//! Jobs: launched, asked for, told of once.
+//! Jobs: started, polled, reported once.
 
 use serde_json::json;
 
@@ -210,7 +210,7 @@ async fn who_is_at_its_step_cap_is_woken_all_the_same() {
     assert_eq!((stage.told_of("m", "m-2-0"), ended.final_text.as_deref()), (1, Some("Told.")));
 }
 
-/// What it asks for in its last reply is not done, and does not keep it from being told of the others, or from being ended.
+/// The calls of its last reply are not made, and do not keep it from getting reports of its jobs, or from ending.
 #[tokio::test]
 async fn who_asks_for_more_at_its_step_cap_waits_for_its_jobs_all_the_same() {
     let two = format!("{LAUNCH} + {}", LAUNCH.replace("Work.", "Play."));
@@ -335,7 +335,7 @@ async fn ends_are_told_of_in_the_order_of_their_starts() {
     assert!(at("m-2-0") < at("m-2-1") && at("m-2-1") < at("m-2-2"), "{said}");
 }
 
-/// Who ends a moment later than the one that wakes the parent is told of together with it.
+/// A job that ends a moment after the one that wakes the parent is reported together with it.
 #[tokio::test(start_paused = true)]
 async fn who_ends_together_is_told_of_together() {
     let launch = |name: &str| format!(r#"spawn_sub_agent{{"prompt":"{name}","run_in_background":true}}"#);
@@ -352,7 +352,7 @@ async fn who_ends_together_is_told_of_together() {
             tokio::task::yield_now().await;
         }
         stage.play.open("two");
-        // As long as somebody is busy here, no time passes.
+        // The paused clock does not advance while a task is busy.
         while stage.status("m-2-1") != RunStatus::Completed {
             tokio::task::yield_now().await;
         }
@@ -362,7 +362,7 @@ async fn who_ends_together_is_told_of_together() {
     assert_eq!((stage.told_of("m", "m-2-0"), stage.told_of("m", "m-2-1")), (1, 1));
 }
 
-/// The other way round, a job that ends between the two looks would be told of to nobody.
+/// In the other order, a job that ends between the two looks would not be reported.
 #[tokio::test]
 async fn who_ends_between_two_looks_is_told_of() {
     let stage =

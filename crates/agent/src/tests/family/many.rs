@@ -17,8 +17,8 @@ impl EventSink for Ends {
     }
 }
 
-/// Main launches two jobs, waits for a third agent, does something that must happen once, and is told of the jobs
-/// whenever they end.
+/// Main starts two jobs, waits for a third agent, does something that must happen once, and gets reports of the jobs when
+/// they end.
 fn context() -> Vec<(String, Vec<String>)> {
     let launch = |name: &str| format!(r#"spawn_sub_agent{{"prompt":"{name}","run_in_background":true}}"#);
     let says = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
@@ -126,6 +126,6 @@ async fn what_ends_while_the_parent_is_busy_is_told_in_parts() {
         .filter(|line| line.contains("<job_ended"))
         .map(|line| line.matches("<job_ended").count())
         .collect();
-    // Some may have ended before the first results were told; whatever waits is told up to 64 KiB at a time.
+    // Some may have ended before the first report; each report has up to 64 KiB.
     assert!(told.len() >= 3 && told.iter().all(|jobs| *jobs <= 3), "{told:?}");
 }

@@ -36,7 +36,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// What each agent says, by the prompt that it is given.
+    /// The replies of each agent, by its prompt.
     fn new(lines: &[(&str, &[&str])]) -> Self {
         Self {
             room: Room::new(),
@@ -80,7 +80,7 @@ impl Stage {
         self.go(&run).await
     }
 
-    /// Goes on with it.
+    /// Continues the run.
     async fn resume(&self, prompt: Option<&str>) -> RunOutcome {
         let run = RunId::new("m");
         self.kernel().resume(&run, prompt).await.expect("it can be taken up");
@@ -104,7 +104,7 @@ impl Stage {
         self.row(run).status
     }
 
-    /// What the calls of a run were answered, in order.
+    /// The results of a run's calls, in order.
     fn results(&self, run: &str) -> Vec<String> {
         let calls = self.store().run(&RunId::new(run)).tool_calls().expect("calls");
         let words =
@@ -141,7 +141,7 @@ impl Stage {
         calls.iter().map(|call| rebuild_request(&store, &run, call).expect("a request")).collect()
     }
 
-    /// Every request of every run goes on where the one before ended, and a fork's where its parent's reply did.
+    /// Asserts that every request starts with the one before, and a fork's with its parent's reply.
     fn shares(&self) {
         let store = super::open(&self.room.folder);
         for (run, _) in self.runs() {
@@ -167,13 +167,13 @@ impl Stage {
         }
     }
 
-    /// What was said to a run, as it stands on the wire.
+    /// The messages to a run, as they are sent.
     fn said_to(&self, run: &str) -> String {
         let messages = self.store().run(&RunId::new(run)).messages().expect("messages");
         messages.iter().map(|message| String::from_utf8_lossy(&message.bytes).into_owned() + "\n").collect()
     }
 
-    /// How often a run was told that a job has ended.
+    /// Counts the reports of a job's end in a run.
     fn told_of(&self, run: &str, job: &str) -> usize {
         self.said_to(run).matches(&format!(r#"<job_ended job_id=\"{job}\""#)).count()
     }

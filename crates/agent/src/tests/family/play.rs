@@ -1,8 +1,8 @@
-//! A model that knows what every agent says next, from what it was told first and how often it has spoken.
+//! A model that chooses each reply by the agent's prompt and the number of its earlier replies.
 //!
-//! It remembers nothing, so that a run that was broken off goes on with it as with a real one. A line is texts and calls
+//! It has no state, so that an interrupted run continues as with a real one. A line is texts and calls
 //! as `name{json}`, with ` + ` between them; `@gate line` waits until that gate is opened, `!` fails, and
-//! ` | in=900` behind it says how long the conversation has become.
+//! ` | in=900` at its end is the length of the conversation.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ const DIALECT: Dialect = Dialect::AnthropicMessages;
 pub(super) struct Play {
     lines: Vec<(String, Vec<String>)>,
     gates: watch::Sender<HashSet<String>>,
-    /// How often each line was asked for.
+    /// Number of requests for each line.
     asked: Mutex<BTreeMap<(String, usize), usize>>,
     now: AtomicUsize,
     most: AtomicUsize,
@@ -60,20 +60,20 @@ impl Play {
         arrived.wait_for(|here| here.len() >= count).await.expect("it lives").clone()
     }
 
-    /// How many requests were open at the same time.
+    /// Maximum number of concurrent requests.
     pub(super) fn most_at_once(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// How often every line was asked for.
+    /// Number of requests for each line.
     pub(super) fn asked(&self) -> BTreeMap<(String, usize), usize> {
         self.asked.lock().expect("sound").clone()
     }
 
-    /// Who asks, and what it says next.
+    /// Returns the prompt of the requesting agent and its next line.
     fn line(&self, body: &[u8]) -> (String, usize, Option<String>) {
         let prompt = DIALECT.decode_request(body).expect("a request");
-        // Whoever was spoken to last: a fork has all of its parent's conversation before its own.
+        // The last prompt: a fork has its parent's conversation before its own.
         let (mut turn, mut known) = (0, None);
         for message in prompt.messages.iter().map(|message| message.message()) {
             if message.role == Role::Assistant {

@@ -1,10 +1,10 @@
-//! A process that is gone in the middle: whoever takes the tree up again finds everything, and nothing is done twice.
+//! Killed processes: the next process finds everything and repeats nothing.
 
 use super::*;
 
 const LAUNCH: &str = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
 
-/// Lets a stage run until somebody stands at a gate, and takes everything away then, as the end of a process does.
+/// Runs a stage until an agent reaches a gate, then drops everything, as the end of a process does.
 pub(super) async fn broken_off(stage: &Stage, at_gate: usize) {
     let run = stage.start("Do it.").await;
     let kernel = stage.kernel();

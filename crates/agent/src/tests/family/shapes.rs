@@ -7,7 +7,7 @@ use super::*;
 const WANTED: &str =
     r#"spawn_sub_agent{"prompt":"Count.","output_schema":{"type":"object","required":["n"]}}"#;
 
-/// What a sub-agent says while its own jobs are at work is not its answer.
+/// A text of a sub-agent whose jobs are at work is not its answer.
 #[tokio::test]
 async fn who_waits_for_others_is_not_told_that_its_answer_misfits() {
     let mut stage = Stage::new(&[
@@ -165,7 +165,7 @@ async fn an_answer_that_does_not_fit_is_none_to_a_task() {
     assert_eq!(tasks[0].result.as_deref(), Some(r#"{"n":2}"#));
     let error = stage.row("m-6-0").error.unwrap_or_default();
     assert!(error.contains("does not match"), "{error}");
-    // Who tries next is told so as well.
+    // The next attempt sees it, too.
     let told = stage.said_to("m-8-0");
     assert_eq!(told.matches("error: the answer does not match `output_schema`").count(), 1, "{told}");
 }

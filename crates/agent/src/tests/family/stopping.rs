@@ -32,7 +32,7 @@ async fn a_job_that_had_ended_stays_as_it_is() {
     ]);
     let run = stage.start("Do it.").await;
     let ended = async {
-        // Its inbox may have been emptied by the time somebody looks.
+        // Its inbox may be empty by now.
         let job = RunId::new("m-2-0");
         while !stage.store().run(&job).row().is_ok_and(|row| row.status == RunStatus::Completed) {
             tokio::task::yield_now().await;
@@ -187,7 +187,7 @@ async fn a_run_that_is_given_up_takes_all_below_it_along() {
     assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
 }
 
-/// Writes down the ends that are told, and asks for a cancel as soon as somebody is paused.
+/// Records emitted ends, and requests a cancel as soon as a run is paused.
 #[derive(Default)]
 struct Ends {
     told: std::sync::Mutex<Vec<String>>,

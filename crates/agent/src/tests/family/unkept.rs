@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::*;
 
-/// Keeps what is told of forks.
+/// Records the events of forks.
 struct Told {
     ends: Mutex<Vec<ForkReport>>,
     lost: Mutex<Vec<String>>,
@@ -27,7 +27,7 @@ impl Told {
         end.clone()
     }
 
-    /// Why transcripts were lost.
+    /// The errors of lost transcripts.
     fn lost(&self) -> Vec<String> {
         self.lost.lock().expect("sound").clone()
     }
