@@ -30,7 +30,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_PAGES: usize = 50;
 
 /// An initialised connection.
-pub(super) struct Connection {
+pub(super) struct McpConnection {
     service: RunningService<RoleClient, ClientConfig>,
     child: Option<Mutex<ServerProcess>>,
     /// Counts the server's output since the last request.
@@ -51,7 +51,7 @@ pub(super) enum ConnectionError {
     Disconnected(String),
 }
 
-impl Connection {
+impl McpConnection {
     /// Starts or contacts the server, and initialises the connection. If this is cancelled, the started process
     /// is killed.
     pub(super) async fn open(

@@ -26,7 +26,7 @@ pub use config::ServerConfig;
 pub(crate) use config::{ServerTables, ambiguous_names, read_servers};
 pub use launch::ServerPaths;
 pub(crate) use process::end_leftover_servers;
-use server::Server;
+use server::ToolServer;
 use tool::McpTool;
 
 /// Maximum output of a server between two requests.
@@ -40,7 +40,7 @@ const FETCH_FACTOR: u32 = 12;
 /// The tool servers of a run.
 #[derive(Default)]
 pub struct ToolServers {
-    running: Vec<Arc<Server>>,
+    running: Vec<Arc<ToolServer>>,
     tools: Vec<McpTool>,
     /// Messages for the user: servers that did not start, tools that are left out.
     pub warnings: Vec<String>,
@@ -66,7 +66,7 @@ impl ToolServers {
                     true => start_timeout * FETCH_FACTOR,
                     false => start_timeout,
                 });
-                start.spawn(Server::start(config.clone(), paths.clone(), network.clone(), start_timeout));
+                start.spawn(ToolServer::start(config.clone(), paths.clone(), network.clone(), start_timeout));
                 (config, start)
             })
             .collect();
@@ -81,7 +81,7 @@ impl ToolServers {
         servers
     }
 
-    fn add(&mut self, server: Arc<Server>, listed: &[serde_json::Value]) {
+    fn add(&mut self, server: Arc<ToolServer>, listed: &[serde_json::Value]) {
         let config = &server.config;
         let (offered, left_out) = listing::offered_tools(&config.name, listed, config.tools.as_deref());
         for why in left_out {

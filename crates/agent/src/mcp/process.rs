@@ -38,7 +38,7 @@ pub(super) struct ServerProcess {
 }
 
 /// ToolOutput and input of the server.
-pub(super) type Pipes = (MeteredReader<ChildStdout>, ChildStdin);
+pub(super) type ServerPipes = (MeteredReader<ChildStdout>, ChildStdin);
 
 impl ServerProcess {
     /// Starts it. Its output is metered.
@@ -46,7 +46,7 @@ impl ServerProcess {
         launch: &LaunchCommand,
         env: &BTreeMap<String, String>,
         meter: Arc<OutputMeter>,
-    ) -> io::Result<(Self, Pipes)> {
+    ) -> io::Result<(Self, ServerPipes)> {
         let us = lease::lease();
         let mark = format!("{MARKER_VARIABLE}={}.{}-{:016x}", us.pid, us.start, fastrand::u64(..));
         let (name, value) = mark.split_once('=').expect("it was just put together");

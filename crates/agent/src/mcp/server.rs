@@ -8,17 +8,17 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::config::ServerConfig;
-use super::connection::{Connection, ConnectionError};
+use super::connection::{ConnectionError, McpConnection};
 use super::launch::ServerPaths;
 use crate::provider::ConnectionPool;
 
-pub(super) struct Server {
+pub(super) struct ToolServer {
     pub(super) config: ServerConfig,
     paths: ServerPaths,
     network: ConnectionPool,
     /// Time limit to start and to list the tools.
     start_timeout: Duration,
-    connection: Mutex<Option<Arc<Connection>>>,
+    connection: Mutex<Option<Arc<McpConnection>>>,
 }
 
 /// Reason why a call has no result, in words for the model.
@@ -30,7 +30,7 @@ pub(super) enum CallError {
     Unknown(String),
 }
 
-impl Server {
+impl ToolServer {
     /// Starts a server and lists its tools.
     pub(super) async fn start(
         config: ServerConfig,
@@ -39,7 +39,7 @@ impl Server {
         start_timeout: Duration,
     ) -> Result<(Arc<Self>, Vec<Value>), String> {
         let open = async {
-            let connection = Connection::open(&config, &paths, &network).await?;
+            let connection = McpConnection::open(&config, &paths, &network).await?;
             let tools = connection.tools().await?;
             Ok((connection, tools))
         };
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// Returns the connection. Replaces a lost one, with one try for each call.
-    async fn connection(&self) -> Result<Arc<Connection>, String> {
+    async fn connection(&self) -> Result<Arc<McpConnection>, String> {
         let mut held = self.connection.lock().await;
         if let Some(connection) = held.as_ref()
             && connection.is_alive().await
@@ -93,7 +93,7 @@ impl Server {
         }
         *held = None; // ends the rest of the old process first
         tracing::info!(server = self.config.name, "an MCP server is started again");
-        let open = Connection::open(&self.config, &self.paths, &self.network);
+        let open = McpConnection::open(&self.config, &self.paths, &self.network);
         let fresh = Arc::new(within(self.start_timeout, open).await?);
         *held = Some(Arc::clone(&fresh));
         Ok(fresh)

@@ -53,16 +53,16 @@ while read -r line; do
 done
 "#;
 
-struct World {
+struct ServerFixture {
     folder: TempDir,
-    yard: TestWorkspace,
+    fixture: TestWorkspace,
 }
 
-impl World {
+impl ServerFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("good.sh"), GOOD).expect("a script");
-        Self { folder, yard: TestWorkspace::new(&[]) }
+        Self { folder, fixture: TestWorkspace::new(&[]) }
     }
 
     /// Starts the servers of a configuration, in a folder outside the workspace.
@@ -79,7 +79,7 @@ impl World {
     fn paths(&self) -> ServerPaths {
         let data = self.folder.path();
         ServerPaths {
-            workspace: self.yard.root.clone(),
+            workspace: self.fixture.root.clone(),
             own: data.join("mcp"),
             trust: data.join("trust.json"),
         }
@@ -98,8 +98,8 @@ impl World {
             }
             Err(why) => format!("no: {why}"),
         };
-        let shown =
-            shown.replace(self.yard.root.canonicalize().expect("a folder").to_str().expect("plain"), "WORK");
+        let shown = shown
+            .replace(self.fixture.root.canonicalize().expect("a folder").to_str().expect("plain"), "WORK");
         shown.replace(self.folder.path().to_str().expect("plain"), "DATA")
     }
 
@@ -146,17 +146,17 @@ fn configs(text: &str) -> Vec<ServerConfig> {
 /// No server is started from a file that an agent may have written.
 #[test]
 fn no_server_is_started_from_what_an_agent_wrote() {
-    let world = World::new();
-    let root = &world.yard.root;
+    let fixture = ServerFixture::new();
+    let root = &fixture.fixture.root;
     for folder in ["docs", "server", "node_modules/.bin", "@modelcontextprotocol/server-filesystem"] {
         std::fs::create_dir_all(root.join(folder)).expect("a folder");
     }
     for file in ["srv.py", "tool", "node_modules/.bin/npx", "data.json"] {
         std::fs::write(root.join(file), "x").expect("a file");
     }
-    let outside = world.folder.path().join("good.sh");
+    let outside = fixture.folder.path().join("good.sh");
     std::os::unix::fs::symlink(&outside, root.join("link.py")).expect("a link");
-    std::os::unix::fs::symlink(root.join("srv.py"), world.folder.path().join("mine")).expect("a link");
+    std::os::unix::fs::symlink(root.join("srv.py"), fixture.folder.path().join("mine")).expect("a link");
     let mut seen = String::new();
     for config in [
         r#"command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]"#,
@@ -185,8 +185,8 @@ fn no_server_is_started_from_what_an_agent_wrote() {
            cwd = "nowhere""#,
     ] {
         let config = config.replace("WORK", root.to_str().expect("plain"));
-        let config = config.replace("DATA", world.folder.path().to_str().expect("plain"));
-        seen += &format!("{}\n", world.launch_command(&config));
+        let config = config.replace("DATA", fixture.folder.path().to_str().expect("plain"));
+        seen += &format!("{}\n", fixture.launch_command(&config));
     }
     expect![[r#"
         ["npx", "-y", "@modelcontextprotocol/server-filesystem", "WORK"] in "DATA/mcp/s"
@@ -209,32 +209,32 @@ fn no_server_is_started_from_what_an_agent_wrote() {
         no: its `cwd` is not a folder: `WORK/nowhere`
     "#]].assert_eq(&seen);
     let files =
-        world.paths().files_to_accept(&configs("[mcp.s]\ncommand = [\"python3\", \"srv.py\", \".\"]"));
+        fixture.paths().files_to_accept(&configs("[mcp.s]\ncommand = [\"python3\", \"srv.py\", \".\"]"));
     assert_eq!(files, [root.canonicalize().expect("a folder").join("srv.py")]);
 }
 
 /// An accepted program runs only with its accepted content.
 #[tokio::test]
 async fn a_server_of_the_workspace_runs_as_it_was_accepted() {
-    let world = World::new();
-    let script = world.yard.root.canonicalize().expect("a folder").join("good.sh");
+    let fixture = ServerFixture::new();
+    let script = fixture.fixture.root.canonicalize().expect("a folder").join("good.sh");
     std::fs::write(&script, GOOD).expect("a script");
     let config = configs("[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntools = [\"echo\"]");
-    let start = || async { ToolServers::start(&config, &world.paths()).await };
+    let start = || async { ToolServers::start(&config, &fixture.paths()).await };
     let why = "`good.sh` is a file of the workspace that agents can change, and its current content is not accepted; read it, then run: \
                offshoot agents accept good.sh";
     assert_eq!(start().await.warnings, [format!("MCP server `s`: did not start: {why}")]);
     let mut trust = crate::definition::Trust::default();
     assert!(trust.accept(&script, GOOD.as_bytes()));
-    trust.write(&world.paths().trust).expect("it is kept");
+    trust.write(&fixture.paths().trust).expect("it is kept");
     let servers = start().await;
     assert_eq!(servers.warnings, [""; 0]);
-    assert_eq!(world.call(&servers, "s", "echo").await, "echo: here: s\n", "in a folder of its own");
+    assert_eq!(fixture.call(&servers, "s", "echo").await, "echo: here: s\n", "in a folder of its own");
     std::fs::write(&script, format!("touch harm; {GOOD}")).expect("a script");
-    world.call(&servers, "s", "crash").await;
-    let answer = world.call(&servers, "s", "echo").await;
+    fixture.call(&servers, "s", "crash").await;
+    let answer = fixture.call(&servers, "s", "echo").await;
     assert!(answer.contains("could not be restarted") && answer.contains(why), "{answer}");
-    assert!(!world.paths().own.join("s/harm").exists());
+    assert!(!fixture.paths().own.join("s/harm").exists());
     servers.stop().await;
 }
 
@@ -242,8 +242,8 @@ const ONE: &str = "[mcp.s]\ncommand = [\"sh\", \"good.sh\"]\ntimeout_s = 1\nenv 
 
 #[tokio::test]
 async fn a_servers_tools_are_like_any_other() {
-    let world = World::new();
-    let mut servers = world.start(ONE).await;
+    let fixture = ServerFixture::new();
+    let mut servers = fixture.start(ONE).await;
     let tools = Toolbox::new(servers.add_to(crate::tools::builtin()));
     let names: Vec<String> =
         tools.specs().into_iter().map(|spec| spec.name).skip_while(|name| !name.starts_with("s_")).collect();
@@ -255,12 +255,12 @@ async fn a_servers_tools_are_like_any_other() {
     assert_eq!(tools.policy("s_echo"), crate::Policy::Pure);
     assert_eq!(tools.policy("s_crash"), crate::Policy::Unsafe);
     assert_eq!(tools.servers().into_iter().collect::<Vec<_>>(), ["s"]);
-    let folder = world.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
-    let output = tools.call("s_echo", b"{}", &world.yard.context).await;
+    let folder = fixture.folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let output = tools.call("s_echo", b"{}", &fixture.fixture.context).await;
     assert_eq!(format_output(&output), format!("here: {folder}"));
     let mut seen = String::new();
     for tool in ["env", "many", "structured", "beside", "nothing", "fails", "refuses", "garbage"] {
-        seen += &world.call(&servers, "s", tool).await;
+        seen += &fixture.call(&servers, "s", tool).await;
     }
     expect![[r#"
         env: GREETING HOME OFFSHOOT_SERVER PATH hello
@@ -283,17 +283,17 @@ async fn a_servers_tools_are_like_any_other() {
     "#]]
     .assert_eq(&seen);
     servers.stop().await;
-    assert_eq!(world.alive(), [""; 0]);
+    assert_eq!(fixture.alive(), [""; 0]);
 }
 
 /// The call may have had an effect, and an unreadable answer ends the wait.
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_leaves_open_what_was_done() {
-    let world = World::new();
-    let servers = world.start(&ONE.replace("timeout_s = 1", "timeout_s = 100")).await;
+    let fixture = ServerFixture::new();
+    let servers = fixture.start(&ONE.replace("timeout_s = 1", "timeout_s = 100")).await;
     let mut seen = String::new();
     for tool in ["hologram", "unlisted", "null", "strange", "surrogate", "byte", "huge", "batch", "echo"] {
-        let answer = world.call(&servers, "s", tool).await;
+        let answer = fixture.call(&servers, "s", tool).await;
         let rest = "The call may or may not have had an effect: check before you call again";
         seen += answer.replace(rest, "REST").split("here: ").next().unwrap_or_default();
     }
@@ -314,7 +314,7 @@ async fn an_answer_that_cannot_be_read_leaves_open_what_was_done() {
 
 #[tokio::test]
 async fn who_cannot_be_started_is_named_and_the_others_go_on() {
-    let world = World::new();
+    let fixture = ServerFixture::new();
     let config = r#"
         [mcp.good]
         command = ["sh", "good.sh"]
@@ -349,7 +349,7 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         [mcp.odd]
         command = ["sh", "-c", "sed 's/\"2025-06-18\"/7/' good.sh > odd.sh; exec sh odd.sh"]
     "#;
-    let mut servers = world.start(config).await;
+    let mut servers = fixture.start(config).await;
     let tools = Toolbox::new(servers.add_to(crate::tools::builtin()));
     let names: Vec<String> =
         tools.specs().into_iter().map(|spec| spec.name).filter(|name| name.contains("echo")).collect();
@@ -368,38 +368,38 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         MCP server `web`: the tool `fetch` is left out: another tool is called `web_fetch`
         good_echo noisy_echo some_echo
     "#]].assert_eq(&format!("{}\n{}\n", servers.warnings.join("\n"), names.join(" ")));
-    assert!(world.call(&servers, "good", "echo").await.starts_with("echo: here"));
+    assert!(fixture.call(&servers, "good", "echo").await.starts_with("echo: here"));
     servers.stop().await;
-    world.are_gone().await;
+    fixture.are_gone().await;
 }
 
 #[tokio::test]
 async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
-    let world = World::new();
+    let fixture = ServerFixture::new();
     let patient = ONE.replace("timeout_s = 1", "timeout_s = 60");
     let slow = ONE.replace("[mcp.s]", "[mcp.slow]");
     let config = format!("{patient}{slow}[mcp.other]\ncommand = [\"sh\", \"good.sh\"]\n");
-    let servers = world.start(&config).await;
+    let servers = fixture.start(&config).await;
     let mut seen = String::new();
     let calls = [("s", "crash env flood env chatter env deep env"), ("slow", "hang env")];
     for (server, tool) in
         calls.iter().flat_map(|(server, tools)| tools.split(' ').map(move |tool| (server, tool)))
     {
-        seen += &world.call(&servers, server, tool).await;
-        assert!(world.call(&servers, "other", "env").await.starts_with("env: "), "{seen}");
+        seen += &fixture.call(&servers, server, tool).await;
+        assert!(fixture.call(&servers, "other", "env").await.starts_with("env: "), "{seen}");
     }
     // The server exits, and its program is gone.
     seen += "--\n";
     let servers = {
         drop(servers);
-        world.are_gone().await;
-        world.start(&config).await
+        fixture.are_gone().await;
+        fixture.start(&config).await
     };
-    seen += &world.call(&servers, "s", "crash").await;
-    std::fs::write(world.folder.path().join("good.sh"), "echo 'somebody broke me' >&2; exit 1")
+    seen += &fixture.call(&servers, "s", "crash").await;
+    std::fs::write(fixture.folder.path().join("good.sh"), "echo 'somebody broke me' >&2; exit 1")
         .expect("a script");
     for _ in 0..2 {
-        seen += &world.call(&servers, "s", "env").await;
+        seen += &fixture.call(&servers, "s", "env").await;
     }
     expect![[r#"
         crash: unknown: the connection to the server `s` was lost during the call: it exited (exit status: 3): out of luck. The call may or may not have had an effect: check before you call again; the server will be restarted then
@@ -418,29 +418,29 @@ async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
         env: error: the server `s` has ended and could not be restarted: it exited during initialization (exit status: 1): somebody broke me; continue without its tools
     "#]].assert_eq(&seen);
     drop(servers);
-    world.are_gone().await;
+    fixture.are_gone().await;
 }
 
 #[tokio::test]
 async fn nothing_is_left_of_a_server_nor_of_what_it_started() {
-    let world = World::new();
-    let servers = world.start(ONE).await;
-    world.call(&servers, "s", "hang").await;
-    assert_eq!(world.alive().len(), 2, "it and its child");
+    let fixture = ServerFixture::new();
+    let servers = fixture.start(ONE).await;
+    fixture.call(&servers, "s", "hang").await;
+    assert_eq!(fixture.alive().len(), 2, "it and its child");
     servers.stop().await;
-    world.are_gone().await;
-    let servers = world.start(ONE).await;
-    assert_eq!(world.alive().len(), 1);
+    fixture.are_gone().await;
+    let servers = fixture.start(ONE).await;
+    assert_eq!(fixture.alive().len(), 1);
     drop(servers);
-    world.are_gone().await;
+    fixture.are_gone().await;
     // In another group and session, and with a parent that has exited.
-    std::fs::remove_file(world.folder.path().join("pids")).expect("no numbers");
-    let servers = world.start(ONE).await;
-    assert_eq!(world.call(&servers, "s", "flee").await, "flee: fled\n");
-    world.call(&servers, "s", "crash").await;
-    assert_eq!(world.alive().len(), 1, "the one that fled");
+    std::fs::remove_file(fixture.folder.path().join("pids")).expect("no numbers");
+    let servers = fixture.start(ONE).await;
+    assert_eq!(fixture.call(&servers, "s", "flee").await, "flee: fled\n");
+    fixture.call(&servers, "s", "crash").await;
+    assert_eq!(fixture.alive().len(), 1, "the one that fled");
     servers.stop().await;
-    world.are_gone().await;
+    fixture.are_gone().await;
 }
 
 /// Serves each POST with the head and body that `answer` returns.
@@ -516,8 +516,8 @@ async fn over_http_it_is_the_same() {
         }
     })
     .await;
-    let world = World::new();
-    let mut servers = world.start(&config).await;
+    let fixture = ServerFixture::new();
+    let mut servers = fixture.start(&config).await;
     assert_eq!(servers.warnings, [""; 0]);
     let tools = servers.add_to(Vec::new());
     assert_eq!(tools.iter().map(|tool| tool.name()).collect::<Vec<_>>(), ["s_a", "s_b"]);
@@ -526,7 +526,7 @@ async fn over_http_it_is_the_same() {
         "plain", "events", "short", "garbled", "html", "error", "accepted", "cut", "closed", "flood",
         "forgot", "plain",
     ] {
-        let answer = world.call(&servers, "s", tool).await;
+        let answer = fixture.call(&servers, "s", tool).await;
         seen += &answer
             .replace("The call may or may not have had an effect: check before you call again", "REST");
     }

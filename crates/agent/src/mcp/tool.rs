@@ -8,7 +8,7 @@ use session::{Block, ImageSource};
 
 use super::listing::OfferedTool;
 use super::message::UNKNOWN;
-use super::server::{CallError, Server};
+use super::server::{CallError, ToolServer};
 use crate::picture;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
@@ -20,7 +20,7 @@ const MAX_PICTURE: usize = 5 << 20;
 const MAX_PICTURES: usize = 10;
 
 pub(super) struct McpTool {
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<ToolServer>,
     pub(super) offered: OfferedTool,
 }
 

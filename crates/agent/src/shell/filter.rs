@@ -104,6 +104,23 @@ const MODE_CALLS: &[(i64, u8)] = &[
 ];
 const FCHMODAT2: i64 = 452;
 
+/// Calls that can create a file with a mode: the index of the flags argument, if the mode only counts with some
+/// flags, and of the mode argument. `mkdir` is not among them, since the kernel drops set-id bits there.
+const CREATING_CALLS: &[(i64, Option<u8>, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, Some(1), 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, None, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, None, 1),
+    (libc::SYS_openat, Some(2), 3),
+    (libc::SYS_mknodat, None, 2),
+    (libc::SYS_mq_open, Some(1), 2),
+];
+
+/// Flags of `open` with which it creates a file: a named one, or one without a name.
+const CREATING_FLAGS: &[i32] = &[libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+
 /// Mode bits that lend the rights of the owner or group to anyone who runs the file.
 const SET_ID: &[u32] = &[libc::S_ISUID, libc::S_ISGID];
 
@@ -125,7 +142,7 @@ const NAMESPACE_FLAGS: &[i32] = &[
 const TERMINAL_REQUESTS: &[u64] = &[0x5412, 0x541c, 0x4b33];
 
 pub(super) fn apply(mounts: bool) -> Result<(), String> {
-    for filter in [refuse_x32_calls(), refused_calls(mounts)?, no_clone3()?] {
+    for filter in [refuse_x32_calls(), refused_calls(mounts)?, unfilterable_calls()?] {
         apply_filter(&filter).map_err(|error| format!("system calls cannot be filtered: {error}"))?;
     }
     Ok(())
@@ -147,6 +164,9 @@ fn refused_calls(mounts: bool) -> Result<BpfProgram, String> {
         let tests = bits.iter().map(|bit| (SeccompCmpOp::MaskedEq(*bit), *bit));
         rules.insert(*call, any_of(*argument, tests)?);
     }
+    for (call, flags, mode) in CREATING_CALLS {
+        rules.insert(*call, creates_set_id(*flags, *mode)?);
+    }
     let worlds = NAMESPACE_FLAGS.iter().map(|flag| *flag as u32 as u64);
     rules.insert(libc::SYS_clone, any_of(0, worlds.map(|flag| (SeccompCmpOp::MaskedEq(flag), flag)))?);
     // Only UNIX sockets between the command's processes, and not datagrams, which can be sent to any name.
@@ -158,21 +178,44 @@ fn refused_calls(mounts: bool) -> Result<BpfProgram, String> {
     compile(rules, libc::EPERM)
 }
 
-/// Its arguments are in memory, where a filter cannot read them. Programs fall back to `clone` without it.
-fn no_clone3() -> Result<BpfProgram, String> {
-    compile(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)
+/// Hides calls whose arguments are in memory, where a filter cannot read them. Programs use `clone` and `openat`
+/// instead.
+fn unfilterable_calls() -> Result<BpfProgram, String> {
+    let calls = [libc::SYS_clone3, libc::SYS_openat2];
+    compile(calls.into_iter().map(|call| (call, Vec::new())).collect(), libc::ENOSYS)
 }
 
-/// Matches any of these values. The kernel reads these arguments as 32 bits, so the upper half must not matter.
+/// Matches any of these values.
 fn any_of(
     argument: u8,
     tests: impl IntoIterator<Item = (SeccompCmpOp, u64)>,
 ) -> Result<Vec<SeccompRule>, String> {
-    let rule = |(test, value)| {
-        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, test, value)?;
-        SeccompRule::new(vec![condition])
-    };
-    tests.into_iter().map(rule).collect::<Result<_, _>>().map_err(|error| error.to_string())
+    tests.into_iter().map(|(test, value)| all_of(vec![condition(argument, test, value)?])).collect()
+}
+
+/// Matches a call that creates a file with a set-id mode.
+fn creates_set_id(flags: Option<u8>, mode: u8) -> Result<Vec<SeccompRule>, String> {
+    let has = |argument, bit: u64| condition(argument, SeccompCmpOp::MaskedEq(bit), bit);
+    let mut rules = Vec::new();
+    for bit in SET_ID.iter().map(|bit| u64::from(*bit)) {
+        let Some(flags) = flags else {
+            rules.push(all_of(vec![has(mode, bit)?])?);
+            continue;
+        };
+        for flag in CREATING_FLAGS {
+            rules.push(all_of(vec![has(flags, *flag as u64)?, has(mode, bit)?])?);
+        }
+    }
+    Ok(rules)
+}
+
+fn all_of(conditions: Vec<SeccompCondition>) -> Result<SeccompRule, String> {
+    SeccompRule::new(conditions).map_err(|error| error.to_string())
+}
+
+/// The kernel reads these arguments as 32 bits, so the upper half must not matter.
+fn condition(argument: u8, test: SeccompCmpOp, value: u64) -> Result<SeccompCondition, String> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, test, value).map_err(|error| error.to_string())
 }
 
 fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, String> {
@@ -200,10 +243,135 @@ fn refuse_x32_calls() -> BpfProgram {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
     #[test]
     fn every_filter_can_be_compiled() {
         assert!(!super::refused_calls(true).expect("a filter").is_empty());
         assert!(!super::refused_calls(false).expect("a filter").is_empty());
-        assert!(!super::no_clone3().expect("a filter").is_empty());
+        assert!(!super::unfilterable_calls().expect("a filter").is_empty());
+    }
+
+    /// A way to create a file or to change its mode.
+    type Attempt = (&'static str, fn(&Target, i64) -> Result<i64, i32>);
+
+    struct Target {
+        file: CString,
+        folder: CString,
+    }
+
+    const CREATE: i64 = (libc::O_CREAT | libc::O_WRONLY) as i64;
+    const UNNAMED: i64 = (libc::O_TMPFILE | libc::O_WRONLY) as i64;
+    const HERE: i64 = libc::AT_FDCWD as i64;
+
+    const CREATIONS: &[Attempt] = &[
+        #[cfg(target_arch = "x86_64")]
+        ("open", |at, mode| call(libc::SYS_open, [pointer(&at.file), CREATE, mode, 0])),
+        #[cfg(target_arch = "x86_64")]
+        ("open, unnamed", |at, mode| call(libc::SYS_open, [pointer(&at.folder), UNNAMED, mode, 0])),
+        #[cfg(target_arch = "x86_64")]
+        ("creat", |at, mode| call(libc::SYS_creat, [pointer(&at.file), mode, 0, 0])),
+        #[cfg(target_arch = "x86_64")]
+        ("mknod", |at, mode| call(libc::SYS_mknod, [pointer(&at.file), mode | regular(), 0, 0])),
+        ("openat", |at, mode| call(libc::SYS_openat, [HERE, pointer(&at.file), CREATE, mode])),
+        ("openat, unnamed", |at, mode| call(libc::SYS_openat, [HERE, pointer(&at.folder), UNNAMED, mode])),
+        ("mknodat", |at, mode| call(libc::SYS_mknodat, [HERE, pointer(&at.file), mode | regular(), 0])),
+        ("mknodat, pipe", |at, mode| {
+            call(libc::SYS_mknodat, [HERE, pointer(&at.file), mode | i64::from(libc::S_IFIFO), 0])
+        }),
+    ];
+
+    const CHANGES: &[Attempt] = &[
+        #[cfg(target_arch = "x86_64")]
+        ("chmod", |at, mode| call(libc::SYS_chmod, [pointer(&at.file), mode, 0, 0])),
+        ("fchmod", |at, mode| {
+            let file = call(libc::SYS_openat, [HERE, pointer(&at.file), libc::O_RDONLY.into(), 0])?;
+            call(libc::SYS_fchmod, [file, mode, 0, 0])
+        }),
+        ("fchmodat", |at, mode| call(libc::SYS_fchmodat, [HERE, pointer(&at.file), mode, 0])),
+        ("fchmodat2", |at, mode| call(super::FCHMODAT2, [HERE, pointer(&at.file), mode, 0])),
+    ];
+
+    /// No call leaves a set-id file, with any bits beside the mode that the kernel ignores.
+    #[test]
+    fn no_call_makes_a_set_id_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for mounts in [true, false] {
+            for (number, (name, attempt)) in CREATIONS.iter().chain(CHANGES).enumerate() {
+                let path = folder.path().join(format!("{mounts}{number}"));
+                let at = Target { file: c_string(&path), folder: c_string(folder.path()) };
+                let changes = number >= CREATIONS.len();
+                if changes {
+                    std::fs::write(&path, "#!/bin/sh").expect("written");
+                }
+                for mode in [0o4755, 0o2755, 0o6755, 0o4000, 0o7777, 0o4755 | 1 << 32] {
+                    let done = filtered(mounts, || attempt(&at, mode));
+                    assert_eq!(done, Err(libc::EPERM), "{name} {mode:o}");
+                    assert_eq!(set_id_bits(&path), 0, "{name} {mode:o}");
+                }
+                assert!(filtered(mounts, || attempt(&at, 0o755)).is_ok(), "{name} without set-id bits");
+            }
+        }
+    }
+
+    /// `openat2` has its mode in memory. Programs use `openat` if it does not exist.
+    #[test]
+    fn openat2_does_not_exist_in_the_sandbox() {
+        let path = c_string(Path::new("/"));
+        let how = [i64::from(libc::O_RDONLY), 0, 0];
+        let done = filtered(true, || {
+            call(libc::SYS_openat2, [HERE, pointer(&path), how.as_ptr() as i64, size_of_val(&how) as i64])
+        });
+        assert_eq!(done, Err(libc::ENOSYS));
+    }
+
+    /// The mode argument means nothing unless a file is created, so programs may leave anything in it.
+    #[test]
+    fn a_mode_that_the_kernel_ignores_is_no_reason_to_refuse() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = c_string(folder.path());
+        let opened =
+            filtered(true, || call(libc::SYS_openat, [HERE, pointer(&path), libc::O_RDONLY.into(), 0o6755]));
+        assert!(opened.is_ok(), "{opened:?}");
+        // The kernel itself drops set-id bits of new folders.
+        let inner = c_string(&folder.path().join("inner"));
+        assert!(filtered(true, || call(libc::SYS_mkdirat, [HERE, pointer(&inner), 0o6755, 0])).is_ok());
+        assert_eq!(set_id_bits(&folder.path().join("inner")), 0);
+    }
+
+    /// Runs a check on a thread with the filter, which ends with the thread.
+    fn filtered<T: Send>(mounts: bool, check: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let filtered = scope.spawn(|| {
+                super::apply(mounts).expect("a filter");
+                check()
+            });
+            filtered.join().expect("no panic")
+        })
+    }
+
+    #[allow(unsafe_code, reason = "there is no safe form of syscall(2)")]
+    fn call(number: i64, [a, b, c, d]: [i64; 4]) -> Result<i64, i32> {
+        // SAFETY: all pointers among the arguments are to memory that outlives the call.
+        let done = unsafe { libc::syscall(number, a, b, c, d) };
+        if done >= 0 { Ok(done) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+    }
+
+    fn pointer(path: &CString) -> i64 {
+        path.as_ptr() as i64
+    }
+
+    fn c_string(path: &Path) -> CString {
+        CString::new(path.to_str().expect("plain")).expect("no NUL byte")
+    }
+
+    fn regular() -> i64 {
+        libc::S_IFREG.into()
+    }
+
+    fn set_id_bits(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).map_or(0, |found| found.permissions().mode() & 0o6000)
     }
 }

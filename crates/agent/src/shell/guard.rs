@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::workspace::{
-    self, GIT_TARGET, ProtectedPlace, ProtectedPlaces, REPOSITORY, REPOSITORY_PART, real_paths, shown,
+    self, GIT_TARGET, ProtectedPlace, ProtectedPlaces, REPOSITORY, REPOSITORY_PART, display_path, real_paths,
 };
 
 /// Suffix for the name of a place that a command has created.
@@ -69,7 +69,7 @@ impl DisarmedList {
 
 impl DisarmedPlace {
     pub(crate) fn describe(&self, workspace: &Path) -> String {
-        let name = |path: &Path| shown(path.strip_prefix(workspace).unwrap_or(path));
+        let name = |path: &Path| display_path(path.strip_prefix(workspace).unwrap_or(path));
         match &self.to {
             Some(to) => format!(
                 "`{}` is a protected place that was created or changed; it was renamed to `{}`",
@@ -280,36 +280,36 @@ mod tests {
 
     #[test]
     fn what_was_made_meanwhile_gets_another_name() {
-        let yard = TestWorkspace::new(&[(".git/config", "old"), ("sub/.envrc", "old"), ("a/b/", "")]);
-        let root = yard.root.canonicalize().expect("it is there");
+        let fixture = TestWorkspace::new(&[(".git/config", "old"), ("sub/.envrc", "old"), ("a/b/", "")]);
+        let root = fixture.root.canonicalize().expect("it is there");
         let guard = WorkspaceGuard::scan(&root);
         assert_eq!(guard.places, [root.join(".git"), root.join("sub/.envrc")]);
         for made in
             [".envrc", ".Husky/pre-commit", "a/b/.git/config", "a/.vscode/tasks.json", ".envrc.not-trusted"]
         {
-            std::fs::create_dir_all(yard.root.join(made).parent().expect("below")).expect("a folder");
-            std::fs::write(yard.root.join(made), "new").expect("written");
+            std::fs::create_dir_all(fixture.root.join(made).parent().expect("below")).expect("a folder");
+            std::fs::write(fixture.root.join(made), "new").expect("written");
         }
         let mut disarmed: Vec<PathBuf> = guard.disarm().into_iter().filter_map(|made| made.to).collect();
         disarmed.sort();
         let names =
             [".Husky.not-trusted", ".envrc.not-trusted-2", "a/.vscode.not-trusted", "a/b/.git.not-trusted"];
-        assert_eq!(disarmed, names.map(|name| yard.root.join(name)));
-        assert!(yard.root.join(".git/config").exists() && yard.root.join("sub/.envrc").exists());
+        assert_eq!(disarmed, names.map(|name| fixture.root.join(name)));
+        assert!(fixture.root.join(".git/config").exists() && fixture.root.join("sub/.envrc").exists());
         assert_eq!(guard.disarm(), []);
     }
 
     /// A protected file is protected under all its hard links.
     #[test]
     fn another_name_of_what_is_protected_is_held_too() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             (".git/config", "old"),
             (".git/HEAD", "x"),
             (".git/objects/ab/cd", "o"),
             (".envrc", "x"),
             ("a/b/", ""),
         ]);
-        let root = yard.root.canonicalize().expect("it is there");
+        let root = fixture.root.canonicalize().expect("it is there");
         for (from, to) in
             [(".git/config", "a/settings"), (".envrc", "a/b/env"), (".git/objects/ab/cd", "a/o")]
         {
@@ -323,14 +323,14 @@ mod tests {
 
     #[test]
     fn what_was_there_may_move_and_not_be_replaced() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             ("sub/.git/config", "old"),
             ("real/config", "old"),
             (".git -> real", ""),
             (".envrc -> missing", ""),
             (".vscode -> ../outside", ""),
         ]);
-        let root = yard.root.canonicalize().expect("it is there");
+        let root = fixture.root.canonicalize().expect("it is there");
         let guard = WorkspaceGuard::scan(&root);
         assert_eq!(guard.places, [root.join("real"), root.join("sub/.git")]);
         std::fs::rename(root.join("sub"), root.join("moved")).expect("moved");
@@ -342,11 +342,11 @@ mod tests {
 
     #[test]
     fn a_link_that_takes_a_folders_place_leads_nobody_out() {
-        let yard = TestWorkspace::new(&[("sub/.git/config", "new"), ("link -> ../outside", "")]);
-        std::fs::create_dir(yard.outside.join(".git")).expect("somebody's own");
-        let root = yard.root.canonicalize().expect("it is there");
+        let fixture = TestWorkspace::new(&[("sub/.git/config", "new"), ("link -> ../outside", "")]);
+        std::fs::create_dir(fixture.outside.join(".git")).expect("somebody's own");
+        let root = fixture.root.canonicalize().expect("it is there");
         assert_eq!(disarm(&root, &root.join("link/.git")), None);
-        assert!(yard.outside.join(".git").exists());
+        assert!(fixture.outside.join(".git").exists());
         let made = disarm(&root, &root.join("sub/.git")).expect("it is there");
         assert_eq!(made.to, Some(root.join("sub/.git.not-trusted")));
     }
@@ -458,8 +458,8 @@ mod tests {
         ];
         let mut wrong = Vec::new();
         for (files, command, left) in cases {
-            let yard = TestWorkspace::new(files);
-            let root = yard.root.canonicalize().expect("it is there");
+            let fixture = TestWorkspace::new(files);
+            let root = fixture.root.canonicalize().expect("it is there");
             let guard = WorkspaceGuard::scan(&root);
             let ran = std::process::Command::new("sh").args(["-ec", command]).current_dir(&root).status();
             assert!(ran.expect("a shell").success(), "{command}");
@@ -473,8 +473,8 @@ mod tests {
 
     #[test]
     fn a_place_gets_a_name_even_where_all_are_taken() {
-        let yard = TestWorkspace::new(&[]);
-        let root = yard.root.canonicalize().expect("it is there");
+        let fixture = TestWorkspace::new(&[]);
+        let root = fixture.root.canonicalize().expect("it is there");
         let guard = WorkspaceGuard::scan(&root);
         for number in 1..=200 {
             let number = if number == 1 { String::new() } else { format!("-{number}") };
@@ -487,7 +487,7 @@ mod tests {
     /// Whatever a protected place refers to is protected with it.
     #[test]
     fn what_is_there_is_held_with_all_it_leads_to() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             (".git", "gitdir: ./.bare/worktrees/w"),
             (".bare/HEAD", "ref: refs/heads/main"),
             (".bare/objects/", ""),
@@ -500,7 +500,7 @@ mod tests {
             ("env.sh", ""),
             ("sub/.envrc -> ../env.sh", ""),
         ]);
-        let root = yard.root.canonicalize().expect("it is there");
+        let root = fixture.root.canonicalize().expect("it is there");
         let held = [".bare", ".git", "env.sh", "more", "own.cfg", "tools/hooks"].map(|name| root.join(name));
         assert_eq!(WorkspaceGuard::scan(&root).places, held);
         let bare = TestWorkspace::new(&[

@@ -9,7 +9,7 @@ use store::Millis;
 
 use super::input;
 use crate::shell::{CommandEnd, DisarmedPlace, MAX_DISARMED, RunningCommand};
-use crate::workspace::shown;
+use crate::workspace::display_path;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// Default time limit of a command.
@@ -28,7 +28,7 @@ const MAX_NAMED: usize = 20;
 const MAX_LOG: u64 = 16 << 20;
 
 /// The tool `bash`.
-pub(super) struct Bash;
+pub(super) struct BashTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,7 +40,7 @@ struct Args {
     _description: Option<String>,
 }
 
-impl Tool for Bash {
+impl Tool for BashTool {
     fn name(&self) -> &'static str {
         "bash"
     }
@@ -161,7 +161,7 @@ async fn background(started: RunningCommand, context: &ToolContext) -> ToolOutpu
     match kept.await {
         Ok(log) => ToolOutput::text(format!(
             "`{id}` runs in the background until the run ends; its output is in `{}`, which `bash` can read",
-            shown(&log)
+            display_path(&log)
         )),
         Err(why) => ToolOutput::error(not_run(&why)),
     }
@@ -243,15 +243,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_that_cannot_be_run_says_why_and_what_the_user_can_do() {
-        let yard = crate::testing::TestWorkspace::new(&[]);
-        let answer = yard.ask("bash", serde_json::json!({"command": "touch made"})).await;
+        let fixture = crate::testing::TestWorkspace::new(&[]);
+        let answer = fixture.ask("bash", serde_json::json!({"command": "touch made"})).await;
         assert!(
             answer.starts_with("error: the command was not run: ") && answer.contains("sandbox = \"off\""),
             "{answer}"
         );
-        let answer = yard.ask("bash", serde_json::json!({"command": "x".repeat(MAX_COMMAND + 1)})).await;
+        let answer = fixture.ask("bash", serde_json::json!({"command": "x".repeat(MAX_COMMAND + 1)})).await;
         assert!(answer.contains("can be written to a file"), "{answer}");
-        assert!(!yard.root.join("made").exists());
+        assert!(!fixture.root.join("made").exists());
     }
 
     #[test]

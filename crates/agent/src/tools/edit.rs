@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::write::{MAX_FILE, check_known};
 use super::{CancelFlag, Refusal, read, run_in};
-use crate::workspace::shown;
+use crate::workspace::display_path;
 use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput};
 
 /// Maximum number of bytes to hash in the search for an earlier execution of the same edit.
 const MAX_SEARCH: usize = 256 << 20;
 
 /// The tool `edit`.
-pub(super) struct Edit;
+pub(super) struct EditTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +25,7 @@ struct Args {
     all: Option<bool>,
 }
 
-impl Tool for Edit {
+impl Tool for EditTool {
     fn name(&self) -> &'static str {
         "edit"
     }
@@ -57,7 +57,7 @@ impl Tool for Edit {
 
 fn edit(args: &Args, context: &ToolContext, _: &CancelFlag) -> Result<ToolOutput, Refusal> {
     let path = Path::new(&args.path);
-    let name = shown(path);
+    let name = display_path(path);
     if args.old.is_empty() {
         return Err(Refusal("`old` is empty; use `write` for a whole file".to_owned()));
     }
@@ -137,19 +137,19 @@ mod tests {
 
     #[tokio::test]
     async fn text_is_replaced_where_it_is_known_and_meant() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             ("a.txt", "one two\ntwo three\n"),
             ("unread.txt", "one"),
             ("link -> a.txt", ""),
             ("folder/", ""),
             ("ends.txt", "}\n}\n}\n"),
         ]);
-        yard.ask("read", json!({"path": "ends.txt"})).await;
-        std::fs::write(yard.root.join("raw.bin"), b"a\xffb").expect("a file");
+        fixture.ask("read", json!({"path": "ends.txt"})).await;
+        std::fs::write(fixture.root.join("raw.bin"), b"a\xffb").expect("a file");
         let edit = |path: &str, old: &str, new: &str| json!({"path": path, "old": old, "new": new});
-        let mut seen = yard.ask("edit", edit("a.txt", "one", "1")).await;
-        seen += &yard.ask("read", json!({"path": "a.txt", "limit": 1})).await;
-        seen += &yard
+        let mut seen = fixture.ask("edit", edit("a.txt", "one", "1")).await;
+        seen += &fixture.ask("read", json!({"path": "a.txt", "limit": 1})).await;
+        seen += &fixture
             .table(
                 "edit",
                 [
@@ -170,9 +170,9 @@ mod tests {
                 ],
             )
             .await;
-        std::fs::write(yard.root.join("a.txt"), "somebody was here").expect("written");
-        seen += &yard.ask("edit", edit("a.txt", "somebody", "nobody")).await;
-        seen += &yard.ask("write", json!({"path": "a.txt", "content": "nobody"})).await;
+        std::fs::write(fixture.root.join("a.txt"), "somebody was here").expect("written");
+        seen += &fixture.ask("edit", edit("a.txt", "somebody", "nobody")).await;
+        seen += &fixture.ask("write", json!({"path": "a.txt", "content": "nobody"})).await;
         expect![[r#"
             error: you have not read `a.txt`; `read` it first
                  1	one two
@@ -223,17 +223,17 @@ mod tests {
             ("aXb", json!({"path": "a.txt", "old": "X", "new": "XX"})),
             ("a\nb\n", json!({"path": "a.txt", "old": "a\n", "new": "b\n"})),
         ] {
-            let yard = TestWorkspace::new(&[("a.txt", before)]);
-            yard.ask("read", json!({"path": "a.txt"})).await;
-            let context = yard.context();
-            let first = yard.call("edit", input.clone()).await;
+            let fixture = TestWorkspace::new(&[("a.txt", before)]);
+            fixture.ask("read", json!({"path": "a.txt"})).await;
+            let context = fixture.context();
+            let first = fixture.call("edit", input.clone()).await;
             assert!(!first.is_error, "{input}");
-            let after = std::fs::read(yard.root.join("a.txt")).expect("a file");
-            *yard.seen.lock().expect("sound") = (*context.seen).clone();
-            assert_eq!(yard.call("edit", input.clone()).await, first, "{input}");
-            assert_eq!(std::fs::read(yard.root.join("a.txt")).expect("a file"), after, "{input}");
+            let after = std::fs::read(fixture.root.join("a.txt")).expect("a file");
+            *fixture.seen.lock().expect("sound") = (*context.seen).clone();
+            assert_eq!(fixture.call("edit", input.clone()).await, first, "{input}");
+            assert_eq!(std::fs::read(fixture.root.join("a.txt")).expect("a file"), after, "{input}");
             // Once the new content is known, it is another edit.
-            let third = yard.call("edit", input.clone()).await;
+            let third = fixture.call("edit", input.clone()).await;
             assert!(third.is_error || input["new"] == "XX", "{input}: {third:?}");
         }
     }

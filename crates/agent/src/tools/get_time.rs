@@ -9,13 +9,13 @@ use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// The tool `get_time`. It reads no clock: the time in the context is recorded with the run, and is the same
 /// when the run resumes.
-pub(super) struct GetTime;
+pub(super) struct GetTimeTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Args {}
 
-impl Tool for GetTime {
+impl Tool for GetTimeTool {
     fn name(&self) -> &'static str {
         "get_time"
     }
@@ -54,16 +54,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_time_is_the_scenes() {
-        let mut yard = TestWorkspace::new(&[]);
-        let mut seen = yard.ask("get_time", json!({})).await;
+        let mut fixture = TestWorkspace::new(&[]);
+        let mut seen = fixture.ask("get_time", json!({})).await;
         for zone in ["[Europe/Berlin]", "[America/St_Johns]", "[+05:30]"] {
             let offset = match zone {
                 "[Europe/Berlin]" => "+02:00",
                 "[America/St_Johns]" => "-02:30",
                 _ => "+05:30",
             };
-            yard.context.now = format!("2026-08-01T00:34:56{offset}{zone}").parse().expect("a time");
-            seen += &yard.ask("get_time", json!({})).await;
+            fixture.context.now = format!("2026-08-01T00:34:56{offset}{zone}").parse().expect("a time");
+            seen += &fixture.ask("get_time", json!({})).await;
         }
         expect![[r#"
             2026-08-01T12:34:56+00:00[UTC], Saturday

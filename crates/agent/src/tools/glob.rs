@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::path_glob::PathGlob;
 use super::walk::walk;
 use super::{CancelFlag, Refusal, run};
-use crate::workspace::shown;
+use crate::workspace::display_path;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace};
 
 /// Maximum number of paths in an answer.
 const MAX_SHOWN: usize = 1_000;
 
 /// The tool `glob`.
-pub(super) struct Glob;
+pub(super) struct GlobTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +25,7 @@ struct Args {
     path: Option<String>,
 }
 
-impl Tool for Glob {
+impl Tool for GlobTool {
     fn name(&self) -> &'static str {
         "glob"
     }
@@ -60,7 +60,7 @@ fn glob(args: &Args, workspace: &Workspace, stop: &CancelFlag) -> Result<ToolOut
     let mut rest = 0;
     let omissions = walk(workspace, start, stop, &mut |found| {
         if pattern.matches(found.below) {
-            if lines.len() < MAX_SHOWN { lines.push(shown(found.path)) } else { rest += 1 }
+            if lines.len() < MAX_SHOWN { lines.push(display_path(found.path)) } else { rest += 1 }
         }
         ControlFlow::Continue(())
     })?;
@@ -83,7 +83,7 @@ mod tests {
 
     #[tokio::test]
     async fn files_are_found_by_name() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             ("main.rs", ""),
             ("src/lib.rs", ""),
             ("src/deep/er/mod.rs", ""),
@@ -94,7 +94,7 @@ mod tests {
             ("out.rs -> ../outside/secret.txt", ""),
             ("way in -> src", ""),
         ]);
-        let mut seen = yard
+        let mut seen = fixture
             .table(
                 "glob",
                 [
@@ -116,8 +116,8 @@ mod tests {
                 ],
             )
             .await;
-        let absolute = json!({"pattern": "*.md", "path": yard.root.join("src")});
-        seen += &format!("--- absolute\n{}", yard.ask("glob", absolute).await);
+        let absolute = json!({"pattern": "*.md", "path": fixture.root.join("src")});
+        seen += &format!("--- absolute\n{}", fixture.ask("glob", absolute).await);
         expect![[r#"
             --- {"pattern":"*.rs"}
             .hidden/y.rs
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_git_ignores_is_left_out() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             (".gitignore", "\u{feff}/target\n*.log\n!keep.log\n[\nbuild/\n"),
             (".git/config", ""),
             ("sub/.git", "a worktree"),
@@ -190,7 +190,7 @@ mod tests {
             ("linked/.gitignore -> ../src/.gitignore", ""),
             ("linked/local.txt", ""),
         ]);
-        let seen = yard
+        let seen = fixture
             .table(
                 "glob",
                 [
@@ -228,8 +228,8 @@ mod tests {
         let names: Vec<String> = (0..1_100).map(|number| format!("many/f{number:04}")).collect();
         let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
         files.push((&deep, ""));
-        let yard = TestWorkspace::new(&files);
-        let text = yard.ask("glob", json!({"pattern": "*"})).await;
+        let fixture = TestWorkspace::new(&files);
+        let text = fixture.ask("glob", json!({"pattern": "*"})).await;
         let seen: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
         expect![[r#"
             [100 more; narrow the pattern to see them]

@@ -13,7 +13,7 @@ use self::lines::{FileMatches, LineSearcher, SearchLimit};
 use super::path_glob::PathGlob;
 use super::walk::walk;
 use super::{CancelFlag, Refusal, run};
-use crate::workspace::{DeniedHardLinks, EntryKind, shown};
+use crate::workspace::{DeniedHardLinks, EntryKind, display_path};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 /// Default number of results.
@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 2 << 30;
 const MAX_PATTERN: usize = 10 << 20;
 
 /// The tool `grep`.
-pub(super) struct Grep;
+pub(super) struct GrepTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,7 +54,7 @@ enum ResultKind {
     Count,
 }
 
-impl Tool for Grep {
+impl Tool for GrepTool {
     fn name(&self) -> &'static str {
         "grep"
     }
@@ -101,10 +101,13 @@ fn grep(args: &Args, workspace: &Workspace, stop: &CancelFlag) -> Result<ToolOut
         Ok(file) => {
             search.search_file(start, &file, MAX_BYTES);
             if search.too_large > 0 {
-                return Err(Refusal(format!("`{}` is larger than {MAX_BYTES} bytes", shown(start))));
+                return Err(Refusal(format!("`{}` is larger than {MAX_BYTES} bytes", display_path(start))));
             }
             if search.binary > 0 {
-                return Err(Refusal(format!("`{}` is a binary file; it is not searched", shown(start))));
+                return Err(Refusal(format!(
+                    "`{}` is a binary file; it is not searched",
+                    display_path(start)
+                )));
             }
             Vec::new()
         }
@@ -192,7 +195,7 @@ impl GrepSearch {
             },
             ResultKind::Files | ResultKind::Count => SearchLimit::Count,
         };
-        let path = shown(path);
+        let path = display_path(path);
         match self.searcher.search(&path, file, wanted) {
             Err(_) => self.unreadable += 1,
             Ok(lines) if lines.binary => self.binary += 1,

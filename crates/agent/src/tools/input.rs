@@ -135,8 +135,8 @@ mod tests {
 
     #[tokio::test]
     async fn null_is_nothing_where_nothing_will_do() {
-        let yard = TestWorkspace::new(&[("a.txt", "one\ntwo\n")]);
-        let said = async |tool: &str, input: Value| format_output(&yard.call(tool, input).await);
+        let fixture = TestWorkspace::new(&[("a.txt", "one\ntwo\n")]);
+        let said = async |tool: &str, input: Value| format_output(&fixture.call(tool, input).await);
         let nulls = said("read", json!({"path": "a.txt", "offset": null, "limit": null})).await;
         assert_eq!(nulls, said("read", json!({"path": "a.txt"})).await);
         assert_eq!(said("read", json!({"path": null})).await, "`path` must be a string, but is: null");
@@ -144,14 +144,14 @@ mod tests {
         assert!(unknown.contains("`colour` is no input"), "{unknown}");
         let tasks = json!({"create": [{"subject": "Sow", "description": null}], "update": null});
         let schema: Value =
-            serde_json::from_str(crate::tools::manage_tasks::ManageTasks.schema()).expect("JSON");
+            serde_json::from_str(crate::tools::manage_tasks::ManageTasksTool.schema()).expect("JSON");
         assert_eq!(super::without_nulls(&schema, &tasks), json!({"create": [{"subject": "Sow"}]}));
     }
 
     /// The schema is checked before the conversion, so only a stricter type could disagree.
     #[tokio::test]
     async fn a_tool_takes_all_that_its_schema_names_and_needs_no_more_than_it_requires() {
-        let yard = TestWorkspace::new(&[]);
+        let fixture = TestWorkspace::new(&[]);
         for tool in builtin() {
             let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
             let required = schema["required"].as_array().cloned().unwrap_or_default();
@@ -171,7 +171,7 @@ mod tests {
                 }
             }
             for input in [whole, least] {
-                let text = format_output(&yard.call(tool.name(), Value::Object(input)).await);
+                let text = format_output(&fixture.call(tool.name(), Value::Object(input)).await);
                 let complaints = ["the input of", "is missing", "must be", "is no input"];
                 assert!(!complaints.iter().any(|words| text.contains(words)), "{}: {text}", tool.name());
             }
@@ -181,7 +181,7 @@ mod tests {
     /// Every field of every tool, with every kind of wrong value.
     #[tokio::test]
     async fn whatever_is_wrong_is_named() {
-        let yard = TestWorkspace::new(&[]);
+        let fixture = TestWorkspace::new(&[]);
         let mut seen = String::new();
         for tool in builtin() {
             let schema: Value = serde_json::from_str(tool.schema()).expect("a schema is JSON");
@@ -204,7 +204,7 @@ mod tests {
             // A tool without required fields accepts an empty object.
             wrong.retain(|input| *input != json!({}) || schema["required"].is_array());
             for input in wrong {
-                let output = yard.call(tool.name(), input.clone()).await;
+                let output = fixture.call(tool.name(), input.clone()).await;
                 assert!(output.is_error, "{} {input}", tool.name());
                 seen += &format!("{} {input}: {}\n", tool.name(), format_output(&output));
             }

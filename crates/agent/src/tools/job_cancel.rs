@@ -16,7 +16,7 @@ use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The tool `job_cancel`. It also ends all runs below the job.
-pub(super) struct JobCancel;
+pub(super) struct JobCancelTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,7 +31,7 @@ struct CancelReport<'a> {
     status: &'static str,
 }
 
-impl Tool for JobCancel {
+impl Tool for JobCancelTool {
     fn name(&self) -> &'static str {
         "job_cancel"
     }

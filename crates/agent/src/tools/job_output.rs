@@ -24,7 +24,7 @@ const MAX_TRANSCRIPT: usize = 16 << 10;
 const MAX_CALL: usize = 400;
 
 /// The tool `job_output`.
-pub(super) struct JobOutput;
+pub(super) struct JobOutputTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,7 +55,7 @@ struct JobReport<'a> {
     next_offset: Option<usize>,
 }
 
-impl Tool for JobOutput {
+impl Tool for JobOutputTool {
     fn name(&self) -> &'static str {
         "job_output"
     }

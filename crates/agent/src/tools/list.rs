@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{CancelFlag, Refusal, run};
-use crate::workspace::{EntryKind, Folder, shown};
+use crate::workspace::{EntryKind, OpenFolder, display_path};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 /// Maximum number of entries in an answer.
@@ -15,7 +15,7 @@ const MAX_SHOWN: usize = 1_000;
 const MAX_COUNTED: usize = 100_000;
 
 /// The tool `list`.
-pub(super) struct List;
+pub(super) struct ListTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,7 +23,7 @@ struct Args {
     path: Option<String>,
 }
 
-impl Tool for List {
+impl Tool for ListTool {
     fn name(&self) -> &'static str {
         "list"
     }
@@ -61,7 +61,7 @@ fn list(args: &Args, workspace: &Workspace, _: &CancelFlag) -> Result<ToolOutput
     };
     let entries = folder.entries(MAX_COUNTED).map_err(|errno| workspace.explain(errno, "list", path))?;
     if entries.list.is_empty() {
-        return Ok(ToolOutput::text(format!("`{}` is empty", shown(path))));
+        return Ok(ToolOutput::text(format!("`{}` is empty", display_path(path))));
     }
     let mut lines: Vec<String> = entries
         .list
@@ -78,15 +78,15 @@ fn list(args: &Args, workspace: &Workspace, _: &CancelFlag) -> Result<ToolOutput
 }
 
 /// Formats an entry. If it was removed meanwhile, only its name.
-fn line(folder: &Folder, path: &Path, kind: EntryKind) -> String {
-    let (name, path) = (shown(path), path.as_os_str());
+fn line(folder: &OpenFolder, path: &Path, kind: EntryKind) -> String {
+    let (name, path) = (display_path(path), path.as_os_str());
     match kind {
         EntryKind::Folder => format!("{name}/"),
         EntryKind::File => {
             folder.file_size(path).map(|size| format!("{name} ({size} bytes)")).unwrap_or(name)
         }
         EntryKind::Link => {
-            folder.link_target(path).map(|to| format!("{name} -> {}", shown(&to))).unwrap_or(name)
+            folder.link_target(path).map(|to| format!("{name} -> {}", display_path(&to))).unwrap_or(name)
         }
         EntryKind::Other => format!("{name} (a pipe, socket or device)"),
     }
@@ -101,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_folder_is_listed_by_name() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             ("b.txt", "12345"),
             ("B.txt", ""),
             (".hidden", "x"),
@@ -115,15 +115,15 @@ mod tests {
         ]);
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            yard.root.join("pipe"),
+            fixture.root.join("pipe"),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::RWXU,
             0,
         )
         .expect("a pipe");
-        let mut seen = yard.ask("list", json!({})).await;
+        let mut seen = fixture.ask("list", json!({})).await;
         for path in ["a", "way in", "./a/../a/", "empty", "way out", "b.txt", "none", "..", "b.txt/x"] {
-            seen += &format!("--- {path}\n{}", yard.ask("list", json!({ "path": path })).await);
+            seen += &format!("--- {path}\n{}", fixture.ask("list", json!({ "path": path })).await);
         }
         expect![[r#"
             .hidden (1 bytes)
@@ -169,8 +169,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_workspace_that_was_deleted_is_gone() {
-        let yard = TestWorkspace::new(&[("a.txt", "x")]);
-        std::fs::remove_dir_all(&yard.root).expect("it was there");
+        let fixture = TestWorkspace::new(&[("a.txt", "x")]);
+        std::fs::remove_dir_all(&fixture.root).expect("it was there");
         let mut seen = String::new();
         for (tool, input) in [
             ("read", json!({"path": "a.txt"})),
@@ -180,7 +180,7 @@ mod tests {
             ("glob", json!({"pattern": "*"})),
             ("grep", json!({"pattern": "x"})),
         ] {
-            seen += &yard.ask(tool, input).await;
+            seen += &fixture.ask(tool, input).await;
         }
         expect![[r#"
             error: the workspace `HOME/yard` was deleted

@@ -14,7 +14,7 @@ const MAX_DESCRIPTION: usize = 8 << 10;
 const MAX_TASKS: usize = 200;
 
 /// The tool `manage_tasks`. A call is applied as a whole or not at all.
-pub(super) struct ManageTasks;
+pub(super) struct ManageTasksTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +42,7 @@ struct Update {
     description: Option<String>,
 }
 
-impl Tool for ManageTasks {
+impl Tool for ManageTasksTool {
     fn name(&self) -> &'static str {
         "manage_tasks"
     }
@@ -173,8 +173,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_plan_is_made_and_kept() {
-        let mut yard = TestWorkspace::new(&[]);
-        let mut seen = yard.ask("manage_tasks", json!({})).await;
+        let mut fixture = TestWorkspace::new(&[]);
+        let mut seen = fixture.ask("manage_tasks", json!({})).await;
         let plan = json!({"create": [
             {"subject": "Write the parser", "description": "By hand.\nNo crate."},
             {"subject": "Test  it"},
@@ -199,9 +199,9 @@ mod tests {
             (20, json!({"create": [{"subject": "x", "colour": 1}]})),
             (22, json!({"create": ["x"]})),
         ] {
-            yard.context.call.message.0 = message;
+            fixture.context.call.message.0 = message;
             seen += &format!("--- {}\n", input.to_string().chars().take(100).collect::<String>());
-            seen += &yard.ask("manage_tasks", input).await;
+            seen += &fixture.ask("manage_tasks", input).await;
         }
         expect![[r#"
             no tasks

@@ -15,7 +15,7 @@ const MAX_NAME: usize = 64;
 const MAX_NAMES: usize = 100;
 
 /// The tool `memory`.
-pub(super) struct Memory;
+pub(super) struct MemoryTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +44,7 @@ enum Scope {
     User,
 }
 
-impl Tool for Memory {
+impl Tool for MemoryTool {
     fn name(&self) -> &'static str {
         "memory"
     }
@@ -154,8 +154,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_written_is_known_later() {
-        let yard = TestWorkspace::new(&[]);
-        let seen = yard
+        let fixture = TestWorkspace::new(&[]);
+        let seen = fixture
             .table(
                 "memory",
                 [
@@ -218,7 +218,7 @@ mod tests {
             error: a name has at most 64 small letters, digits, `-`, `_` and `.`, and begins with a letter or a digit
         "#]].assert_eq(&seen);
         let long =
-            yard.ask("memory", json!({"action": "write", "name": "a", "text": "x".repeat(4097)})).await;
+            fixture.ask("memory", json!({"action": "write", "name": "a", "text": "x".repeat(4097)})).await;
         assert!(long.contains("4096 are the most"), "{long}");
     }
 }

@@ -48,23 +48,23 @@ pub fn builtin() -> Vec<Box<dyn Tool>> {
 /// Returns all tools in the order in which models see them. The order is part of the cached prompt.
 fn all(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(read::Read),
-        Box::new(write::Write),
-        Box::new(edit::Edit),
-        Box::new(list::List),
-        Box::new(glob::Glob),
-        Box::new(grep::Grep),
-        Box::new(bash::Bash),
-        Box::new(get_time::GetTime),
-        Box::new(web_fetch::WebFetch::new(allowed)),
-        Box::new(manage_tasks::ManageTasks),
-        Box::new(session_info::SessionInfo),
-        Box::new(sessions_search::SessionsSearch),
-        Box::new(memory::Memory),
-        Box::new(skill::Skill),
-        Box::new(spawn_sub_agent::SpawnSubAgent),
-        Box::new(job_output::JobOutput),
-        Box::new(job_cancel::JobCancel),
+        Box::new(read::ReadTool),
+        Box::new(write::WriteTool),
+        Box::new(edit::EditTool),
+        Box::new(list::ListTool),
+        Box::new(glob::GlobTool),
+        Box::new(grep::GrepTool),
+        Box::new(bash::BashTool),
+        Box::new(get_time::GetTimeTool),
+        Box::new(web_fetch::WebFetchTool::new(allowed)),
+        Box::new(manage_tasks::ManageTasksTool),
+        Box::new(session_info::SessionInfoTool),
+        Box::new(sessions_search::SessionsSearchTool),
+        Box::new(memory::MemoryTool),
+        Box::new(skill::SkillTool),
+        Box::new(spawn_sub_agent::SpawnSubAgentTool),
+        Box::new(job_output::JobOutputTool),
+        Box::new(job_cancel::JobCancelTool),
     ]
 }
 
@@ -72,7 +72,7 @@ fn all(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
 pub fn available(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
     #[cfg(feature = "crash-points")]
     if std::env::var_os("OFFSHOOT_TEST_TOOLS").is_some() {
-        return all(allowed).into_iter().chain([Box::new(stamp::Stamp) as Box<dyn Tool>]).collect();
+        return all(allowed).into_iter().chain([Box::new(stamp::StampTool) as Box<dyn Tool>]).collect();
     }
     all(allowed)
 }

@@ -11,7 +11,7 @@ use session::{Block, ImageSource};
 use super::write::MAX_FILE;
 use super::{CancelFlag, Refusal, cut, run};
 use crate::picture;
-use crate::workspace::shown;
+use crate::workspace::display_path;
 use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 /// Largest picture. Providers accept five megabytes of base64.
@@ -24,7 +24,7 @@ const MAX_LINE_CHARS: usize = 2_000;
 const MAX_SHOWN: usize = 256 << 10;
 
 /// The tool `read`.
-pub(super) struct Read;
+pub(super) struct ReadTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,7 +34,7 @@ struct Args {
     limit: Option<usize>,
 }
 
-impl Tool for Read {
+impl Tool for ReadTool {
     fn name(&self) -> &'static str {
         "read"
     }
@@ -65,7 +65,7 @@ impl Tool for Read {
 
 fn read(args: &Args, workspace: &Workspace, _: &CancelFlag) -> Result<ToolOutput, Refusal> {
     let path = Path::new(&args.path);
-    let name = shown(path);
+    let name = display_path(path);
     let found = match workspace.read_file(path, MAX_FILE) {
         Ok(found) => found,
         Err(WorkspaceError::IsFolder(_)) => {
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_numbered_and_parts_say_how_to_go_on() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             ("ten.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"),
             ("no end.txt", "one\n\nthree"),
             ("windows.txt", "one\r\ntwo\r\n"),
@@ -201,7 +201,7 @@ mod tests {
             ("long.txt", &format!("{}\nshort\n", "ä".repeat(2_001))),
             ("folder/", ""),
         ]);
-        let mut seen = yard
+        let mut seen = fixture
             .table(
                 "read",
                 [
@@ -220,7 +220,8 @@ mod tests {
                 ],
             )
             .await;
-        seen += &yard.ask("read", json!({"path": "long.txt"})).await.replace(&"ä".repeat(2_000), "<2000 ä>");
+        seen +=
+            &fixture.ask("read", json!({"path": "long.txt"})).await.replace(&"ä".repeat(2_000), "<2000 ä>");
         // Made visible, since editors may change it.
         let seen = seen.replace('\r', "<CR>");
         expect![[r#"
@@ -271,15 +272,15 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_shown_has_bounds() {
-        let yard = TestWorkspace::new(&[
+        let fixture = TestWorkspace::new(&[
             ("many.txt", &"x\n".repeat(2_345)),
             ("wide.txt", &format!("{}\n", "y".repeat(1_999)).repeat(300)),
         ]);
-        let huge = std::fs::File::create(yard.root.join("huge.txt")).expect("a file");
+        let huge = std::fs::File::create(fixture.root.join("huge.txt")).expect("a file");
         huge.set_len((32 << 20) + 1).expect("a hole");
         let mut seen = String::new();
         for path in ["many.txt", "wide.txt", "huge.txt"] {
-            let text = yard.ask("read", json!({ "path": path })).await;
+            let text = fixture.ask("read", json!({ "path": path })).await;
             assert!(text.len() < 300_000);
             seen += &format!("{}\n", text.lines().last().expect("a line"));
         }
@@ -293,7 +294,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_text_is_never_shown_as_text() {
-        let yard = TestWorkspace::new(&[("nul.bin", "ab\0cd")]);
+        let fixture = TestWorkspace::new(&[("nul.bin", "ab\0cd")]);
         for (name, bytes) in [
             ("latin.txt", &b"caf\xe9\n"[..]),
             ("half.txt", b"ok \xc3"),
@@ -303,14 +304,14 @@ mod tests {
             ("w", tests::WEBP),
             ("half.png", &tests::PNG[..30]),
         ] {
-            std::fs::write(yard.root.join(name), bytes).expect("a file");
+            std::fs::write(fixture.root.join(name), bytes).expect("a file");
         }
         let mut large = b"GIF87a".to_vec();
         large.resize(3_750_001, 0);
-        std::fs::write(yard.root.join("large.gif"), large).expect("a file");
+        std::fs::write(fixture.root.join("large.gif"), large).expect("a file");
         let mut seen = String::new();
         for path in ["nul.bin", "latin.txt", "half.txt", "p.txt", "j", "g", "w", "half.png", "large.gif"] {
-            seen += &yard.ask("read", json!({ "path": path })).await;
+            seen += &fixture.ask("read", json!({ "path": path })).await;
         }
         expect![[r#"
             error: `nul.bin` is not UTF-8 text: byte 2 of 5 is 0x00

@@ -8,13 +8,13 @@ use super::{Refusal, input};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// The tool `session_info`.
-pub(super) struct SessionInfo;
+pub(super) struct SessionInfoTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Args {}
 
-impl Tool for SessionInfo {
+impl Tool for SessionInfoTool {
     fn name(&self) -> &'static str {
         "session_info"
     }
@@ -101,8 +101,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_conversation_tells_of_itself() {
-        let yard = TestWorkspace::new(&[]);
-        yard.ask("manage_tasks", json!({"create": [{"subject": "a"}, {"subject": "b"}]})).await;
+        let fixture = TestWorkspace::new(&[]);
+        fixture.ask("manage_tasks", json!({"create": [{"subject": "a"}, {"subject": "b"}]})).await;
         expect![[r#"
             title: Look around in the yard.
             folder: HOME/yard
@@ -113,7 +113,7 @@ mod tests {
             cost: $0.0000
             tasks: 2 pending
         "#]]
-        .assert_eq(&yard.ask("session_info", json!({})).await);
+        .assert_eq(&fixture.ask("session_info", json!({})).await);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 const DEFAULT_LIMIT: usize = 10;
 
 /// The tool `sessions_search`. It covers what the user and main agents said.
-pub(super) struct SessionsSearch;
+pub(super) struct SessionsSearchTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +20,7 @@ struct Args {
     limit: Option<usize>,
 }
 
-impl Tool for SessionsSearch {
+impl Tool for SessionsSearchTool {
     fn name(&self) -> &'static str {
         "sessions_search"
     }
@@ -72,8 +72,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_said_is_found() {
-        let yard = TestWorkspace::new(&[]);
-        let seen = yard
+        let fixture = TestWorkspace::new(&[]);
+        let seen = fixture
             .table(
                 "sessions_search",
                 [

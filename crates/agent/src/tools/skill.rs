@@ -14,7 +14,7 @@ use crate::tool::CallingRun;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// The tool `skill`.
-pub(super) struct Skill;
+pub(super) struct SkillTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +24,7 @@ struct Args {
     arguments: String,
 }
 
-impl Tool for Skill {
+impl Tool for SkillTool {
     fn name(&self) -> &'static str {
         "skill"
     }

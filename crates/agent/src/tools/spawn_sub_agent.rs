@@ -17,7 +17,7 @@ use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, ids
 pub(super) const DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The tool `spawn_sub_agent`.
-pub(super) struct SpawnSubAgent;
+pub(super) struct SpawnSubAgentTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +53,7 @@ struct StartedJob<'a> {
     status: &'static str,
 }
 
-impl Tool for SpawnSubAgent {
+impl Tool for SpawnSubAgentTool {
     fn name(&self) -> &'static str {
         "spawn_sub_agent"
     }

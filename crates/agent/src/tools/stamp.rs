@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
-pub(super) struct Stamp;
+pub(super) struct StampTool;
 
-impl Tool for Stamp {
+impl Tool for StampTool {
     fn name(&self) -> &'static str {
         "stamp"
     }

@@ -15,7 +15,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::io::Errno;
 
 use super::CancelFlag;
-use crate::workspace::{Entries, EntryKind, Folder};
+use crate::workspace::{Entries, EntryKind, OpenFolder};
 use crate::{Workspace, WorkspaceError};
 
 /// Limits of a walk.
@@ -37,7 +37,7 @@ pub(super) struct WalkEntry<'a> {
     pub(super) path: &'a Path,
     /// Path relative to the start of the walk.
     pub(super) below: &'a Path,
-    pub(super) folder: &'a Folder,
+    pub(super) folder: &'a OpenFolder,
     pub(super) name: &'a OsStr,
     pub(super) kind: EntryKind,
 }
@@ -125,7 +125,7 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    fn descend(&mut self, folder: &Folder, entries: &Entries, depth: usize) -> ControlFlow<()> {
+    fn descend(&mut self, folder: &OpenFolder, entries: &Entries, depth: usize) -> ControlFlow<()> {
         self.entries += entries.list.len();
         let here = self.ignores.len();
         self.ignores.extend(ignore_in(folder).map(|ignore| (self.path.clone(), ignore)));
@@ -150,7 +150,7 @@ impl Walker<'_> {
         ControlFlow::Continue(())
     }
 
-    fn enter(&mut self, folder: &Folder, name: &OsStr, kind: EntryKind, depth: usize) -> ControlFlow<()> {
+    fn enter(&mut self, folder: &OpenFolder, name: &OsStr, kind: EntryKind, depth: usize) -> ControlFlow<()> {
         match kind {
             EntryKind::Folder if depth == self.omissions.limits.depth => self.omissions.too_deep += 1,
             EntryKind::Folder => match folder.open_folder(name).and_then(|inner| self.list(inner)) {
@@ -173,7 +173,7 @@ impl Walker<'_> {
         self.workspace.is_excluded_from_walks(&self.place.join(below))
     }
 
-    fn list(&self, folder: Folder) -> Result<(Folder, Entries), Errno> {
+    fn list(&self, folder: OpenFolder) -> Result<(OpenFolder, Entries), Errno> {
         let entries = folder.entries(self.omissions.limits.entries - self.entries)?;
         Ok((folder, entries))
     }
@@ -205,7 +205,7 @@ fn ignores_above(workspace: &Workspace, start: &Path) -> Vec<(PathBuf, Gitignore
 }
 
 /// Reads the `.gitignore` of a folder. Like git, it follows no link and skips invalid lines.
-fn ignore_in(folder: &Folder) -> Option<Gitignore> {
+fn ignore_in(folder: &OpenFolder) -> Option<Gitignore> {
     let file = folder.open_file(OsStr::new(".gitignore")).ok()?;
     let mut bytes = Vec::new();
     file.take(MAX_IGNORE + 1).read_to_end(&mut bytes).ok()?;
@@ -228,14 +228,14 @@ mod tests {
 
     use super::*;
     use crate::testing::TestWorkspace;
-    use crate::workspace::shown;
+    use crate::workspace::display_path;
 
     fn walked(limits: WalkLimits, stop: &CancelFlag) -> String {
-        let yard =
+        let fixture =
             TestWorkspace::new(&[("a/b/c/deep.txt", ""), ("a/x.txt", ""), ("b.txt", ""), ("c.txt", "")]);
         let mut seen = Vec::new();
-        let omissions = walk_within(limits, &yard.context.workspace, Path::new("."), stop, &mut |found| {
-            seen.push(shown(found.path));
+        let omissions = walk_within(limits, &fixture.context.workspace, Path::new("."), stop, &mut |found| {
+            seen.push(display_path(found.path));
             ControlFlow::Continue(())
         })
         .expect("the workspace is there");

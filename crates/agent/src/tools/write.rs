@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{CancelFlag, Refusal, run_in};
-use crate::workspace::shown;
+use crate::workspace::display_path;
 use crate::{BoxFuture, Digest, Policy, Tool, ToolContext, ToolOutput};
 
 /// Maximum size of one write.
@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 16 << 20;
 pub(super) const MAX_FILE: u64 = 32 << 20;
 
 /// The tool `write`.
-pub(super) struct Write;
+pub(super) struct WriteTool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +24,7 @@ struct Args {
     content: String,
 }
 
-impl Tool for Write {
+impl Tool for WriteTool {
     fn name(&self) -> &'static str {
         "write"
     }
@@ -67,7 +67,7 @@ fn write(args: &Args, context: &ToolContext, _: &CancelFlag) -> Result<ToolOutpu
         None => Ok::<_, Refusal>(bytes.to_vec()),
     })?;
     // Does not say whether the file existed before, so that a repeated call has the same answer.
-    let output = ToolOutput::text(format!("wrote `{}`, {} bytes", shown(path), bytes.len()));
+    let output = ToolOutput::text(format!("wrote `{}`, {} bytes", display_path(path), bytes.len()));
     Ok(output.seeing(written.place, Digest::of(bytes)))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn check_known(
     place: &Path,
     bytes: &[u8],
 ) -> Result<(), Refusal> {
-    let path = shown(path);
+    let path = display_path(path);
     match context.seen.get(place) {
         None => Err(Refusal(format!("you have not read `{path}`; `read` it first"))),
         Some(seen) if *seen != Digest::of(bytes) => {
@@ -99,9 +99,9 @@ mod tests {
 
     #[tokio::test]
     async fn files_are_made_and_replaced() {
-        let yard =
+        let fixture =
             TestWorkspace::new(&[("old.sh", "old"), ("folder/", ""), ("inner -> deep/er/new.txt", "")]);
-        let script = yard.root.join("old.sh");
+        let script = fixture.root.join("old.sh");
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o4750)).expect("its mode");
         let mut seen = String::new();
         for (path, content) in [
@@ -123,14 +123,14 @@ mod tests {
         ] {
             seen += &format!("{path}: ");
             seen += &match path {
-                "read" => yard.ask("read", json!({"path": content})).await,
-                _ => yard.ask("write", json!({"path": path, "content": content})).await,
+                "read" => fixture.ask("read", json!({"path": content})).await,
+                _ => fixture.ask("write", json!({"path": path, "content": content})).await,
             };
         }
-        let absolute = yard.root.join("absolute.txt");
-        seen += &yard.ask("write", json!({"path": absolute, "content": "x"})).await;
-        for (path, bytes) in TestWorkspace::tree(&yard.root) {
-            let path = path.strip_prefix(&yard.root).expect("below").to_owned();
+        let absolute = fixture.root.join("absolute.txt");
+        seen += &fixture.ask("write", json!({"path": absolute, "content": "x"})).await;
+        for (path, bytes) in TestWorkspace::tree(&fixture.root) {
+            let path = path.strip_prefix(&fixture.root).expect("below").to_owned();
             seen += &format!("{}: {:?}\n", path.display(), String::from_utf8_lossy(&bytes));
         }
         expect![[r##"

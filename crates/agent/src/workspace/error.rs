@@ -89,7 +89,7 @@ pub enum WorkspaceError {
 }
 
 /// Formats a path as one line of text. A name can contain a line break, which must not look like two paths.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn display_path(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         for letter in chunk.valid().chars() {

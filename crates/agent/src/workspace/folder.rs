@@ -15,20 +15,20 @@ use super::resolve::{FILE, FOLDER, open_beneath};
 /// An open folder. Entries are opened by their names in it and never through a link, so a walk from folder to
 /// folder cannot be redirected.
 #[derive(Debug)]
-pub(crate) struct Folder(OwnedFd);
+pub(crate) struct OpenFolder(OwnedFd);
 
 /// Entries of a folder.
 #[derive(Debug)]
 pub(crate) struct Entries {
     /// Sorted by the bytes of their names.
-    pub(crate) list: Vec<Entry>,
+    pub(crate) list: Vec<FolderEntry>,
     /// True if the folder has more entries than were read.
     pub(crate) is_truncated: bool,
 }
 
 /// One entry of a folder.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct FolderEntry {
     pub(crate) name: OsString,
     pub(crate) kind: EntryKind,
 }
@@ -43,7 +43,7 @@ pub(crate) enum EntryKind {
     Other,
 }
 
-impl Folder {
+impl OpenFolder {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self(fd)
     }
@@ -58,7 +58,7 @@ impl Folder {
                 continue;
             }
             if list.len() == limit {
-                list.sort_by(|a: &Entry, b| a.name.cmp(&b.name));
+                list.sort_by(|a: &FolderEntry, b| a.name.cmp(&b.name));
                 return Ok(Entries { list, is_truncated: true });
             }
             let name = OsStr::from_bytes(name).to_owned();
@@ -70,7 +70,7 @@ impl Folder {
                 },
                 known => known,
             };
-            list.push(Entry { name, kind: EntryKind::of(kind) });
+            list.push(FolderEntry { name, kind: EntryKind::of(kind) });
         }
         list.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Entries { list, is_truncated: false })

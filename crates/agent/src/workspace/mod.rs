@@ -30,8 +30,8 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 pub use error::WorkspaceError;
-pub(crate) use error::shown;
-pub(crate) use folder::{Entries, EntryKind, Folder};
+pub(crate) use error::display_path;
+pub(crate) use folder::{Entries, EntryKind, OpenFolder};
 pub(crate) use hard_links::{DeniedHardLinks, other_names};
 pub(crate) use places::{ProtectedPlace, ProtectedPlaces, link_end, real_paths};
 use protected::ProtectedName;
@@ -71,7 +71,8 @@ pub struct Workspace {
 impl Workspace {
     /// Opens `root` as a workspace. Fails if the system cannot keep paths inside it.
     pub fn open(root: &Path) -> Result<Self, WorkspaceError> {
-        let failed = |source| WorkspaceError::Io { doing: "open the workspace", path: shown(root), source };
+        let failed =
+            |source| WorkspaceError::Io { doing: "open the workspace", path: display_path(root), source };
         let given = std::path::absolute(root).map_err(failed)?;
         let canonical = root.canonicalize().map_err(failed)?;
         let fd = rustix::fs::open(&canonical, resolve::FOLDER, rustix::fs::Mode::empty())
@@ -124,7 +125,7 @@ impl Workspace {
 
     fn check_access(&self, place: &Path, path: &Path, writing: bool) -> Result<(), WorkspaceError> {
         match self.denial_reason(place, writing) {
-            Some(why) => Err(WorkspaceError::Denied { path: shown(path), why }),
+            Some(why) => Err(WorkspaceError::Denied { path: display_path(path), why }),
             None => Ok(()),
         }
     }
@@ -198,10 +199,11 @@ impl Workspace {
         let relative = self.relative(path)?;
         if resolve::means_folder(path) {
             let why = "ends like a folder path, but a file path is needed";
-            return Err(WorkspaceError::BadPath { path: shown(path), why }.into());
+            return Err(WorkspaceError::BadPath { path: display_path(path), why }.into());
         }
         let failed = |errno| self.explain(errno, "write", path);
-        let refused = |by: &ProtectedName| WorkspaceError::Protected { path: shown(path), why: by.why };
+        let refused =
+            |by: &ProtectedName| WorkspaceError::Protected { path: display_path(path), why: by.why };
         let protected_by = self.protection_check().map_err(failed)?;
         // Checked early, so that no folders are created in vain. The decisive check uses the open folder.
         if let Some(by) = self.protected_on_the_way(&relative) {
@@ -259,36 +261,36 @@ impl Workspace {
         self.check_access(&place, path, false)?;
         if let Some(why) = DeniedHardLinks::new(self).denial_reason(&file) {
             let why = format!("it is another name of a closed file: {why}");
-            return Err(WorkspaceError::Denied { path: shown(path), why });
+            return Err(WorkspaceError::Denied { path: display_path(path), why });
         }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(file),
-            FileType::Directory => Err(WorkspaceError::IsFolder(shown(path))),
-            _ => Err(WorkspaceError::NotFile(shown(path))),
+            FileType::Directory => Err(WorkspaceError::IsFolder(display_path(path))),
+            _ => Err(WorkspaceError::NotFile(display_path(path))),
         }
     }
 
     /// Opens a folder for listing.
-    pub(crate) fn open_folder(&self, path: &Path) -> Result<Folder, WorkspaceError> {
+    pub(crate) fn open_folder(&self, path: &Path) -> Result<OpenFolder, WorkspaceError> {
         let relative = self.relative(path)?;
         let folder =
             self.open_below(&relative, resolve::FOLDER).map_err(|errno| self.explain(errno, "open", path))?;
         // An open folder that was deleted looks empty.
         if self.is_deleted() {
-            return Err(WorkspaceError::Deleted(shown(&self.canonical)));
+            return Err(WorkspaceError::Deleted(display_path(&self.canonical)));
         }
         let place = self.place_of(&folder).map_err(|errno| self.explain(errno, "find", path))?;
         self.check_access(&place, path, false)?;
-        Ok(Folder::new(folder))
+        Ok(OpenFolder::new(folder))
     }
 
     /// Converts a system error about a path.
     pub(crate) fn explain(&self, errno: Errno, doing: &'static str, path: &Path) -> WorkspaceError {
-        let path = shown(path);
+        let path = display_path(path);
         match errno {
-            Errno::NOENT if self.is_deleted() => WorkspaceError::Deleted(shown(&self.canonical)),
+            Errno::NOENT if self.is_deleted() => WorkspaceError::Deleted(display_path(&self.canonical)),
             Errno::NOENT => WorkspaceError::Missing(path),
-            Errno::XDEV => WorkspaceError::Outside { path, workspace: shown(&self.canonical) },
+            Errno::XDEV => WorkspaceError::Outside { path, workspace: display_path(&self.canonical) },
             Errno::LOOP => WorkspaceError::LinkLoop(path),
             Errno::NOTDIR => WorkspaceError::NotFolder(path),
             Errno::ISDIR => WorkspaceError::IsFolder(path),
@@ -308,7 +310,7 @@ impl Workspace {
         match (named, held) {
             (Ok(named), Ok(held)) if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino) => {
                 let kind = if self.is_deleted() { WorkspaceError::Deleted } else { WorkspaceError::Replaced };
-                Err(kind(shown(&self.canonical)))
+                Err(kind(display_path(&self.canonical)))
             }
             _ => Ok(()),
         }
@@ -340,13 +342,13 @@ fn read_whole(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, WorkspaceE
     // The reported size may be out of date, so the bytes are counted.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| io_failed(path, error))?;
     match bytes.len() as u64 > limit {
-        true => Err(WorkspaceError::TooLarge { path: shown(path), limit }),
+        true => Err(WorkspaceError::TooLarge { path: display_path(path), limit }),
         false => Ok(bytes),
     }
 }
 
 fn io_failed(path: &Path, source: std::io::Error) -> WorkspaceError {
-    WorkspaceError::Io { doing: "read", path: shown(path), source }
+    WorkspaceError::Io { doing: "read", path: display_path(path), source }
 }
 
 /// Reason why a file cannot be written.

@@ -34,7 +34,7 @@ pub(super) fn replace(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<()
             _ => return Err(Errno::NXIO),
         }
     }
-    let mut draft = Draft::create(folder, name)?;
+    let mut draft = DraftFile::create(folder, name)?;
     if let Some(stat) = &before {
         // Set before the first byte is written, since others may not be allowed to read the file. Set-id bits
         // are dropped: they were granted for the old content, and the kernel also removes them on a write.
@@ -45,7 +45,7 @@ pub(super) fn replace(folder: &OwnedFd, name: &OsStr, bytes: &[u8]) -> Result<()
     draft.publish(name)
 }
 
-struct Draft<'a> {
+struct DraftFile<'a> {
     folder: &'a OwnedFd,
     name: OsString,
     /// Locked until it is closed.
@@ -53,7 +53,7 @@ struct Draft<'a> {
     published: bool,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> DraftFile<'a> {
     /// Creates the draft for the file `of`, once no other writer holds it.
     fn create(folder: &'a OwnedFd, of: &OsStr) -> Result<Self, Errno> {
         // About one second in all.
@@ -86,7 +86,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for DraftFile<'_> {
     fn drop(&mut self) {
         if !self.published {
             // The write has failed already, and the next write removes what is left.

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, statat};
 use rustix::io::Errno;
 
 use super::protected::{self, ProtectedName, REPOSITORY, REPOSITORY_NAMES};
-use super::{TargetError, Workspace, WorkspaceError, shown};
+use super::{TargetError, Workspace, WorkspaceError, display_path};
 
 /// Flags to open a file. A pipe must not block us, and a terminal must not become our controlling terminal.
 pub(super) const FILE: OFlags =
@@ -53,7 +53,7 @@ impl Workspace {
     /// Returns a path relative to the root. Absolute paths below the root are accepted, since models use them.
     pub(crate) fn relative(&self, path: &Path) -> Result<PathBuf, WorkspaceError> {
         self.check_root()?;
-        let bad = |why| Err(WorkspaceError::BadPath { path: shown(path), why });
+        let bad = |why| Err(WorkspaceError::BadPath { path: display_path(path), why });
         let bytes = path.as_os_str().as_bytes();
         if bytes.is_empty() {
             return bad("is empty");

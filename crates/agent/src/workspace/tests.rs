@@ -11,8 +11,8 @@ use crate::testing::{SECRET, TestWorkspace};
 use crate::{Workspace, WorkspaceError};
 
 /// Creates a workspace with every kind of link.
-fn yard() -> TestWorkspace {
-    let yard = TestWorkspace::new(&[
+fn fixture() -> TestWorkspace {
+    let fixture = TestWorkspace::new(&[
         ("plain.txt", "plain"),
         ("a/b/deep.txt", "deep"),
         ("in -> a/b", ""),
@@ -33,27 +33,27 @@ fn yard() -> TestWorkspace {
         ("dangling out -> ../outside/none.txt", ""),
         ("dangling deep -> new/er/none.txt", ""),
     ]);
-    let link = |to: PathBuf, name| std::os::unix::fs::symlink(to, yard.root.join(name)).expect("a link");
-    link(yard.root.join("a"), "absolute in");
-    link(yard.root.join("absolute in/b/deep.txt"), "absolute twice");
-    link(yard.root.join("a/../../outside/secret.txt"), "absolute dots");
-    link(yard.outside.clone(), "absolute out");
-    link(yard.outside.join("none.txt"), "dangling absolute out");
-    rustix::fs::mknodat(CWD, yard.root.join("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
-    let socket = std::os::unix::net::UnixListener::bind(yard.root.join("socket")).expect("a socket");
+    let link = |to: PathBuf, name| std::os::unix::fs::symlink(to, fixture.root.join(name)).expect("a link");
+    link(fixture.root.join("a"), "absolute in");
+    link(fixture.root.join("absolute in/b/deep.txt"), "absolute twice");
+    link(fixture.root.join("a/../../outside/secret.txt"), "absolute dots");
+    link(fixture.outside.clone(), "absolute out");
+    link(fixture.outside.join("none.txt"), "dangling absolute out");
+    rustix::fs::mknodat(CWD, fixture.root.join("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+    let socket = std::os::unix::net::UnixListener::bind(fixture.root.join("socket")).expect("a socket");
     drop(socket);
-    yard
+    fixture
 }
 
-fn scrubbed(yard: &TestWorkspace, text: &str) -> String {
-    let home = yard.root.parent().expect("it has one").canonicalize().expect("it is there");
+fn scrubbed(fixture: &TestWorkspace, text: &str) -> String {
+    let home = fixture.root.parent().expect("it has one").canonicalize().expect("it is there");
     text.replace(&home.display().to_string(), "HOME")
 }
 
 #[test]
 fn a_path_leads_to_a_file_inside_or_nowhere() {
-    let yard = yard();
-    let root = yard.root.display().to_string();
+    let fixture = fixture();
+    let root = fixture.root.display().to_string();
     let long = "n".repeat(256);
     let longer = "d/".repeat(3_000);
     let mut seen = String::new();
@@ -107,13 +107,13 @@ fn a_path_leads_to_a_file_inside_or_nowhere() {
         &longer,
         "~/x",
     ] {
-        let read = match yard.context.workspace.read(Path::new(path), 100) {
+        let read = match fixture.context.workspace.read(Path::new(path), 100) {
             Ok(bytes) => String::from_utf8(bytes).expect("text"),
             Err(error) => format!("error: {error}"),
         };
         let path = path.replace(&root, "ROOT");
         let line = format!("{path:?}: {read}\n").replace(&long, "LONG").replace(&longer, "LONGER");
-        seen += &scrubbed(&yard, &line);
+        seen += &scrubbed(&fixture, &line);
     }
     assert!(!seen.contains(SECRET));
     expect![[r#"
@@ -170,8 +170,8 @@ fn a_path_leads_to_a_file_inside_or_nowhere() {
 
 #[test]
 fn a_write_lands_inside_or_nowhere() {
-    let yard = yard();
-    let before = TestWorkspace::tree(&yard.outside);
+    let fixture = fixture();
+    let before = TestWorkspace::tree(&fixture.outside);
     let mut seen = String::new();
     for path in [
         "in/new.txt",
@@ -191,8 +191,8 @@ fn a_write_lands_inside_or_nowhere() {
         "dangling absolute out",
         "dangling/below.txt",
         // Below the test's own folder, so that broken resolution harms nothing.
-        &format!("slash{}/new.txt", yard.outside.display()),
-        &format!("proc{}/new.txt", yard.outside.display()),
+        &format!("slash{}/new.txt", fixture.outside.display()),
+        &format!("proc{}/new.txt", fixture.outside.display()),
         "../new.txt",
         "new/../../new.txt",
         "circle",
@@ -205,14 +205,14 @@ fn a_write_lands_inside_or_nowhere() {
         &"n".repeat(255),
         &"n".repeat(256),
     ] {
-        let wrote = match yard.context.workspace.write(Path::new(path), b"new") {
+        let wrote = match fixture.context.workspace.write(Path::new(path), b"new") {
             Ok(()) => "written".to_owned(),
             Err(error) => format!("error: {error}"),
         };
-        seen += &scrubbed(&yard, &format!("{path:?}: {wrote}\n")).replace(&"n".repeat(255), "<255 n>");
+        seen += &scrubbed(&fixture, &format!("{path:?}: {wrote}\n")).replace(&"n".repeat(255), "<255 n>");
     }
-    assert_eq!(TestWorkspace::tree(&yard.outside), before);
-    assert!(!yard.root.parent().expect("it has one").join("new.txt").exists());
+    assert_eq!(TestWorkspace::tree(&fixture.outside), before);
+    assert!(!fixture.root.parent().expect("it has one").join("new.txt").exists());
     expect![[r#"
         "in/new.txt": written
         "chain": written
@@ -244,35 +244,35 @@ fn a_write_lands_inside_or_nowhere() {
         "<255 n>": written
         "<255 n>n": error: the path `<255 n>n` is too long
     "#]].assert_eq(&seen);
-    let read = |path| std::fs::read_to_string(yard.root.join(path)).expect("it was written");
+    let read = |path| std::fs::read_to_string(fixture.root.join(path)).expect("it was written");
     for path in
         ["a/b/new.txt", "plain.txt", "none.txt", "new/er/none.txt", "a/new.txt", "a/x/y.txt", "a/b/deep.txt"]
     {
         assert_eq!(read(path), "new", "{path}");
     }
-    assert!(yard.root.join("chain").is_symlink(), "the link is still one");
+    assert!(fixture.root.join("chain").is_symlink(), "the link is still one");
 }
 
 #[test]
 fn a_file_may_have_its_limit_and_no_more() {
-    let yard = TestWorkspace::new(&[("five.txt", "12345")]);
-    let read = |limit| yard.context.workspace.read(Path::new("five.txt"), limit);
+    let fixture = TestWorkspace::new(&[("five.txt", "12345")]);
+    let read = |limit| fixture.context.workspace.read(Path::new("five.txt"), limit);
     assert_eq!(read(5).expect("it fits"), b"12345");
     assert!(matches!(read(4), Err(WorkspaceError::TooLarge { limit: 4, .. })));
 }
 
 #[test]
 fn a_workspace_is_a_folder_and_keeps_both_its_names() {
-    let yard = TestWorkspace::new(&[("plain.txt", "plain")]);
-    let alias = yard.outside.join("alias");
-    std::os::unix::fs::symlink(&yard.root, &alias).expect("a link");
+    let fixture = TestWorkspace::new(&[("plain.txt", "plain")]);
+    let alias = fixture.outside.join("alias");
+    std::os::unix::fs::symlink(&fixture.root, &alias).expect("a link");
     let workspace = Workspace::open(&alias).expect("it opens");
-    assert_eq!(workspace.path(), yard.root.canonicalize().expect("it is there"));
+    assert_eq!(workspace.path(), fixture.root.canonicalize().expect("it is there"));
     for path in [alias.join("plain.txt"), workspace.path().join("plain.txt")] {
         assert_eq!(workspace.read(&path, 10).expect("it is inside"), b"plain");
     }
-    assert!(Workspace::open(&yard.root.join("plain.txt")).is_err());
-    assert!(Workspace::open(&yard.root.join("none")).is_err());
+    assert!(Workspace::open(&fixture.root.join("plain.txt")).is_err());
+    assert!(Workspace::open(&fixture.root.join("none")).is_err());
 }
 
 /// Compares all combinations of these path parts with the system's own resolution.
@@ -302,9 +302,9 @@ fn no_path_that_anybody_can_think_of_leads_out() {
         "secret.txt",
         "outside",
     ];
-    let yard = yard();
-    let root = yard.root.canonicalize().expect("it is there");
-    let before = TestWorkspace::tree(&yard.outside);
+    let fixture = fixture();
+    let root = fixture.root.canonicalize().expect("it is there");
+    let before = TestWorkspace::tree(&fixture.outside);
     let mut random = fastrand::Rng::with_seed(5);
     let (mut inside, mut refused) = (0, 0);
     for _ in 0..20_000 {
@@ -312,12 +312,12 @@ fn no_path_that_anybody_can_think_of_leads_out() {
         let parts: Vec<&str> = (0..count).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
         let mut path = PathBuf::from(parts.join("/"));
         if random.u8(..4) == 0 {
-            path = PathBuf::from(format!("{}/{}", yard.root.display(), path.display()));
+            path = PathBuf::from(format!("{}/{}", fixture.root.display(), path.display()));
         }
-        match yard.context.workspace.read(&path, 1_000) {
+        match fixture.context.workspace.read(&path, 1_000) {
             Ok(bytes) => {
                 inside += 1;
-                let place = yard.root.join(&path).canonicalize().expect("it was read");
+                let place = fixture.root.join(&path).canonicalize().expect("it was read");
                 assert!(place.starts_with(&root), "{path:?} led to {place:?}");
                 assert_eq!(bytes, std::fs::read(place).expect("it was read"), "{path:?}");
             }
@@ -329,9 +329,9 @@ fn no_path_that_anybody_can_think_of_leads_out() {
     for _ in 0..200 {
         let count = random.usize(1..5);
         let parts: Vec<&str> = (0..count).map(|_| PARTS[random.usize(..PARTS.len())]).collect();
-        let _ = yard.context.workspace.write(Path::new(&parts.join("/")), b"new");
+        let _ = fixture.context.workspace.write(Path::new(&parts.join("/")), b"new");
     }
-    assert_eq!(TestWorkspace::tree(&yard.outside), before);
+    assert_eq!(TestWorkspace::tree(&fixture.outside), before);
 }
 
 struct Ends<'a>(&'a AtomicBool);
@@ -345,16 +345,16 @@ impl Drop for Ends<'_> {
 /// Swaps a folder and a link as fast as the system can, while tools use the path.
 #[test]
 fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
-    let yard = TestWorkspace::new(&[
+    let fixture = TestWorkspace::new(&[
         ("d/secret.txt", "harmless\n"),
         ("d/e/secret.txt", "harmless\n"),
         ("link -> ../outside", ""),
     ]);
-    std::fs::create_dir(yard.outside.join("e")).expect("a folder");
-    std::fs::write(yard.outside.join("e/secret.txt"), SECRET).expect("a file");
-    let before = TestWorkspace::tree(&yard.outside);
+    std::fs::create_dir(fixture.outside.join("e")).expect("a folder");
+    std::fs::write(fixture.outside.join("e/secret.txt"), SECRET).expect("a file");
+    let before = TestWorkspace::tree(&fixture.outside);
     let over = AtomicBool::new(false);
-    let (d, link) = (yard.root.join("d"), yard.root.join("link"));
+    let (d, link) = (fixture.root.join("d"), fixture.root.join("link"));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     std::thread::scope(|scope| {
         // Stops the swaps also when the test fails.
@@ -369,7 +369,7 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
         // Both outcomes must have occurred, or the race was not tested.
         while round < 4_000 || ((read == 0 || refused == 0) && round < 1_000_000) {
             round += 1;
-            match yard.context.workspace.read(Path::new("d/e/secret.txt"), 100) {
+            match fixture.context.workspace.read(Path::new("d/e/secret.txt"), 100) {
                 Ok(bytes) => {
                     assert_eq!(bytes, b"harmless\n");
                     read += 1;
@@ -379,38 +379,38 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
                 Err(error) => panic!("{error}"),
             }
             if round % 20 == 0 {
-                let _ = yard.context.workspace.write(Path::new("d/e/new.txt"), b"new");
-                let _ = yard.context.workspace.write(Path::new(&format!("d/f{round}/new.txt")), b"new");
+                let _ = fixture.context.workspace.write(Path::new("d/e/new.txt"), b"new");
+                let _ = fixture.context.workspace.write(Path::new(&format!("d/f{round}/new.txt")), b"new");
                 // `call` searches the answer for the secret.
-                runtime.block_on(yard.call("grep", json!({"pattern": "."})));
-                runtime.block_on(yard.call("grep", json!({"pattern": ".", "path": "d/e"})));
-                runtime.block_on(yard.call("glob", json!({"pattern": "*", "path": "d"})));
-                runtime.block_on(yard.call("list", json!({"path": "d/e"})));
-                runtime.block_on(yard.call("read", json!({"path": "d/secret.txt"})));
+                runtime.block_on(fixture.call("grep", json!({"pattern": "."})));
+                runtime.block_on(fixture.call("grep", json!({"pattern": ".", "path": "d/e"})));
+                runtime.block_on(fixture.call("glob", json!({"pattern": "*", "path": "d"})));
+                runtime.block_on(fixture.call("list", json!({"path": "d/e"})));
+                runtime.block_on(fixture.call("read", json!({"path": "d/secret.txt"})));
             }
         }
         assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
     });
-    assert_eq!(TestWorkspace::tree(&yard.outside), before);
+    assert_eq!(TestWorkspace::tree(&fixture.outside), before);
 }
 
 /// A killed process leaves a draft; a running one holds its lock.
 #[test]
 fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
-    let yard = TestWorkspace::new(&[
+    let fixture = TestWorkspace::new(&[
         ("x.txt", "old"),
         (".x.txt.offshoot-draft", "half"),
         (".y.txt.offshoot-draft -> ../outside/secret.txt", ""),
     ]);
-    let before = TestWorkspace::tree(&yard.outside);
-    let workspace = &yard.context.workspace;
+    let before = TestWorkspace::tree(&fixture.outside);
+    let workspace = &fixture.context.workspace;
     workspace.write(Path::new("x.txt"), b"new").expect("it clears the draft");
     workspace.write(Path::new("y.txt"), b"new").expect("it clears the link");
-    assert_eq!(TestWorkspace::tree(&yard.outside), before);
-    let names: Vec<PathBuf> = TestWorkspace::tree(&yard.root).into_iter().map(|(path, _)| path).collect();
-    assert_eq!(names, [yard.root.join("x.txt"), yard.root.join("y.txt")]);
+    assert_eq!(TestWorkspace::tree(&fixture.outside), before);
+    let names: Vec<PathBuf> = TestWorkspace::tree(&fixture.root).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [fixture.root.join("x.txt"), fixture.root.join("y.txt")]);
 
-    let busy = std::fs::File::create(yard.root.join(".x.txt.offshoot-draft")).expect("a draft");
+    let busy = std::fs::File::create(fixture.root.join(".x.txt.offshoot-draft")).expect("a draft");
     busy.lock().expect("nobody else has it");
     assert!(matches!(workspace.write(Path::new("x.txt"), b"newer"), Err(WorkspaceError::Busy(_))));
     drop(busy);
@@ -419,11 +419,11 @@ fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
 
 #[test]
 fn writers_of_one_file_take_turns() {
-    let yard = TestWorkspace::new(&[]);
+    let fixture = TestWorkspace::new(&[]);
     let text = |writer: u8| vec![b'a' + writer; 10_000];
     std::thread::scope(|scope| {
         for writer in 0..4 {
-            let workspace = &yard.context.workspace;
+            let workspace = &fixture.context.workspace;
             scope.spawn(move || {
                 for _ in 0..10 {
                     workspace.write(Path::new("shared.txt"), &text(writer)).expect("its turn comes");
@@ -433,13 +433,13 @@ fn writers_of_one_file_take_turns() {
             });
         }
     });
-    assert_eq!(TestWorkspace::tree(&yard.root).len(), 1);
+    assert_eq!(TestWorkspace::tree(&fixture.root).len(), 1);
 }
 
 /// No path and no link leads to a write of a protected place.
 #[test]
 fn a_protected_place_cannot_be_written_by_any_way() {
-    let yard = TestWorkspace::new(&[
+    let fixture = TestWorkspace::new(&[
         (".git/config", "old"),
         (".git/hooks/", ""),
         ("sub/.git", "gitdir: ../.git/modules/sub"),
@@ -453,9 +453,9 @@ fn a_protected_place_cannot_be_written_by_any_way() {
         ("dangling deep -> new/.git/hooks/post-checkout", ""),
         (".GITIGNORE-not", "old"),
     ]);
-    std::os::unix::fs::symlink(yard.root.join(".git"), yard.root.join("absolute")).expect("a link");
-    std::fs::hard_link(yard.root.join(".git/config"), yard.root.join("hard")).expect("a link");
-    let root = yard.root.display().to_string();
+    std::os::unix::fs::symlink(fixture.root.join(".git"), fixture.root.join("absolute")).expect("a link");
+    std::fs::hard_link(fixture.root.join(".git/config"), fixture.root.join("hard")).expect("a link");
+    let root = fixture.root.display().to_string();
     let mut seen = String::new();
     for path in [
         ".git/config",
@@ -501,11 +501,11 @@ fn a_protected_place_cannot_be_written_by_any_way() {
         "git/config",
         "mcp.json",
     ] {
-        let wrote = match yard.context.workspace.write(Path::new(path), b"new") {
+        let wrote = match fixture.context.workspace.write(Path::new(path), b"new") {
             Ok(()) => "written".to_owned(),
             Err(error) => format!("error: {error}"),
         };
-        seen += &scrubbed(&yard, &format!("{path:?}: {wrote}\n"));
+        seen += &scrubbed(&fixture, &format!("{path:?}: {wrote}\n"));
     }
     expect![[r#"
         ".git/config": error: `.git/config` is protected: git runs hooks and programs that are configured there; ask the user to change it
@@ -551,16 +551,16 @@ fn a_protected_place_cannot_be_written_by_any_way() {
         "git/config": written
         "mcp.json": written
     "#]].assert_eq(&seen);
-    let read = |path| std::fs::read_to_string(yard.root.join(path)).expect("it is there");
+    let read = |path| std::fs::read_to_string(fixture.root.join(path)).expect("it is there");
     assert_eq!((read(".git/config"), read("hard")), ("old".to_owned(), "new".to_owned()));
     assert_eq!(
-        TestWorkspace::tree(&yard.root.join(".git")),
-        [(yard.root.join(".git/config"), b"old".to_vec())]
+        TestWorkspace::tree(&fixture.root.join(".git")),
+        [(fixture.root.join(".git/config"), b"old".to_vec())]
     );
     for absent in
         ["new/.git", "new/folder/.git", "plain/.git", ".husky", ".offshoot", ".envrc", "git~1", ".GIT"]
     {
-        assert!(!yard.root.join(absent).exists(), "{absent}");
+        assert!(!fixture.root.join(absent).exists(), "{absent}");
     }
 }
 
@@ -608,10 +608,10 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
     ];
     let mut wrong = Vec::new();
     for (files, path, may) in cases {
-        let yard = TestWorkspace::new(files);
-        let file = || std::fs::read(yard.root.join(path)).ok();
+        let fixture = TestWorkspace::new(files);
+        let file = || std::fs::read(fixture.root.join(path)).ok();
         let before = file();
-        let right = match yard.context.workspace.write(Path::new(path), b"new") {
+        let right = match fixture.context.workspace.write(Path::new(path), b"new") {
             Ok(()) => *may,
             Err(WorkspaceError::Protected { .. }) => !may && file() == before,
             Err(_) => false,
@@ -625,19 +625,19 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
 
 #[test]
 fn a_write_that_is_refused_leaves_no_folders() {
-    let yard = TestWorkspace::new(&[("src/a.rs", "")]);
+    let fixture = TestWorkspace::new(&[("src/a.rs", "")]);
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Deny, "write(closed)").expect("a rule");
     rules.add(crate::List::Deny, "write(src/**/gen)").expect("a rule");
-    let workspace = Workspace::open(&yard.root).expect("a workspace");
-    let workspace = workspace.with_hidden(&[yard.root.join("own")]).with_rules(std::sync::Arc::new(rules));
+    let workspace = Workspace::open(&fixture.root).expect("a workspace");
+    let workspace = workspace.with_hidden(&[fixture.root.join("own")]).with_rules(std::sync::Arc::new(rules));
     for path in ["closed/a/b.txt", "src/x/gen/y/b.txt", "own/a/b.txt", "new/.git/hooks/x", "new/.envrc"] {
         workspace.write(Path::new(path), b"x").expect_err(path);
     }
     let mut left: Vec<_> =
-        std::fs::read_dir(&yard.root).expect("a folder").map(|e| e.expect("one").file_name()).collect();
+        std::fs::read_dir(&fixture.root).expect("a folder").map(|e| e.expect("one").file_name()).collect();
     left.extend(
-        std::fs::read_dir(yard.root.join("src")).expect("a folder").map(|e| e.expect("one").file_name()),
+        std::fs::read_dir(fixture.root.join("src")).expect("a folder").map(|e| e.expect("one").file_name()),
     );
     assert_eq!(left, ["src", "a.rs"]);
 }
@@ -645,20 +645,23 @@ fn a_write_that_is_refused_leaves_no_folders() {
 /// A hard link is no way around a rule.
 #[tokio::test]
 async fn what_is_closed_is_closed_under_its_other_names() {
-    let mut yard = TestWorkspace::new(&[("secrets/key", "hidden"), ("open", "shown"), ("own/x", "hidden")]);
+    let mut fixture =
+        TestWorkspace::new(&[("secrets/key", "hidden"), ("open", "shown"), ("own/x", "hidden")]);
     for (from, to) in [("secrets/key", "twin"), ("open", "other"), ("own/x", "a")] {
-        std::fs::hard_link(yard.root.join(from), yard.root.join(to)).expect("a link");
+        std::fs::hard_link(fixture.root.join(from), fixture.root.join(to)).expect("a link");
     }
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Deny, "read(secrets)").expect("a rule");
-    let workspace = Workspace::open(&yard.root).expect("a workspace").with_hidden(&[yard.root.join("own")]);
-    yard.context.workspace = std::sync::Arc::new(workspace.with_rules(std::sync::Arc::new(rules)));
+    let workspace =
+        Workspace::open(&fixture.root).expect("a workspace").with_hidden(&[fixture.root.join("own")]);
+    fixture.context.workspace = std::sync::Arc::new(workspace.with_rules(std::sync::Arc::new(rules)));
     let mut seen = String::new();
     for path in ["twin", "a", "other"] {
-        seen += &format!("{}\n", yard.ask("read", json!({ "path": path })).await);
-        seen += &format!("{}\n", yard.ask("grep", json!({ "path": path, "pattern": "hidden|shown" })).await);
+        seen += &format!("{}\n", fixture.ask("read", json!({ "path": path })).await);
+        seen +=
+            &format!("{}\n", fixture.ask("grep", json!({ "path": path, "pattern": "hidden|shown" })).await);
     }
-    seen += &yard.ask("grep", json!({ "pattern": "hidden|shown" })).await;
+    seen += &fixture.ask("grep", json!({ "pattern": "hidden|shown" })).await;
     expect![[r#"
         error: `twin` is closed to tools: it is another name of a closed file: the rule `read(secrets)` forbids it
 

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use crate::testing::TestWorkspace;
 
-fn yard() -> TestWorkspace {
+fn fixture() -> TestWorkspace {
     TestWorkspace::new(&[
         ("poem.txt", "one fish\ntwo fish\nred dog\nblue Fish\nlast\n"),
         ("src/main.rs", "fn main() {\n    swim(\"fish\");\n}\n"),
@@ -21,8 +21,8 @@ fn yard() -> TestWorkspace {
 
 #[tokio::test]
 async fn lines_are_found() {
-    let yard = yard();
-    let seen = yard
+    let fixture = fixture();
+    let seen = fixture
         .table(
             "grep",
             [
@@ -120,8 +120,8 @@ async fn lines_are_found() {
 
 #[tokio::test]
 async fn what_cannot_be_searched_is_named() {
-    let yard = yard();
-    let seen = yard
+    let fixture = fixture();
+    let seen = fixture
         .table(
             "grep",
             [
@@ -168,8 +168,8 @@ async fn what_cannot_be_searched_is_named() {
 #[tokio::test]
 async fn long_lines_are_cut_round_the_match() {
     let line = format!("{}needle{}\n", "ä".repeat(1_000), "b".repeat(1_000));
-    let yard = TestWorkspace::new(&[("long.txt", &line)]);
-    let seen = yard.ask("grep", json!({"pattern": "needle"})).await;
+    let fixture = TestWorkspace::new(&[("long.txt", &line)]);
+    let seen = fixture.ask("grep", json!({"pattern": "needle"})).await;
     let seen = seen.replace(&"ä".repeat(100), "<100 ä>").replace(&"b".repeat(294), "<294 b>");
     expect![[r#"
         long.txt:1:…<100 ä>needle<294 b>… [cut: the line has 2006 characters]

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use url::{Host, Url};
 use wire::encoding;
 
-use super::network::{NetStream, Network};
+use super::network::{NetStream, NetworkAccess};
 use super::target::{AllowedHosts, FetchTarget};
 use crate::Judgement;
 use crate::tools::Refusal;
@@ -43,7 +43,7 @@ pub(super) struct FetchedPage {
 pub(super) async fn fetch(
     url: &str,
     allowed: &AllowedHosts,
-    network: &dyn Network,
+    network: &dyn NetworkAccess,
     judge: &(dyn Fn(&str) -> Judgement + Sync),
 ) -> Result<FetchedPage, Refusal> {
     let first = FetchTarget::parse(url, allowed)?;
@@ -77,7 +77,7 @@ pub(super) async fn fetch(
     Err(Refusal(format!("`{url}` redirects more than {REDIRECTS} times")))
 }
 
-async fn connect(target: &FetchTarget, network: &dyn Network) -> Result<Box<dyn NetStream>, Refusal> {
+async fn connect(target: &FetchTarget, network: &dyn NetworkAccess) -> Result<Box<dyn NetStream>, Refusal> {
     let found = match &target.host {
         Host::Domain(name) => network
             .resolve(name)

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::{Refusal, input};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
-use network::{Network, SystemNetwork};
+use network::{NetworkAccess, SystemNetwork};
 pub use target::AllowedHosts;
 
 /// Time limit for a page, including redirects.
@@ -32,12 +32,12 @@ const SHOWN: usize = 40_000;
 const SHOWN_OF_ERRORS: usize = 2_000;
 
 /// The tool `web_fetch`.
-pub(super) struct WebFetch {
+pub(super) struct WebFetchTool {
     allowed: AllowedHosts,
-    network: Arc<dyn Network>,
+    network: Arc<dyn NetworkAccess>,
 }
 
-impl WebFetch {
+impl WebFetchTool {
     /// Creates the tool with hosts that the user allows.
     pub(super) fn new(allowed: AllowedHosts) -> Self {
         Self { allowed, network: Arc::new(SystemNetwork::default()) }
@@ -51,7 +51,7 @@ struct Args {
     max_chars: Option<usize>,
 }
 
-impl Tool for WebFetch {
+impl Tool for WebFetchTool {
     fn name(&self) -> &str {
         "web_fetch"
     }
@@ -92,7 +92,7 @@ impl Tool for WebFetch {
     }
 }
 
-impl WebFetch {
+impl WebFetchTool {
     async fn get(&self, args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
         let judge = |url: &str| context.judge(self.name(), &serde_json::json!({ "url": url }));
         let page = fetch::fetch(&args.url, &self.allowed, &*self.network, &judge).await?;

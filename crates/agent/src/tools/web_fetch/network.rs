@@ -20,8 +20,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(super) trait NetStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> NetStream for S {}
 
-/// Network access, which tests replace.
-pub(super) trait Network: Send + Sync {
+/// Access to the network, which tests replace.
+pub(super) trait NetworkAccess: Send + Sync {
     /// Resolves all addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 
@@ -40,7 +40,7 @@ pub(super) struct SystemNetwork {
     trust: OnceLock<Arc<ClientConfig>>,
 }
 
-impl Network for SystemNetwork {
+impl NetworkAccess for SystemNetwork {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name, 0)).await?;

@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::address::non_public_kind;
-use super::network::{NetStream, Network};
+use super::network::{NetStream, NetworkAccess};
 use super::target::AllowedHosts;
-use super::{DEADLINE, WebFetch, html};
+use super::{DEADLINE, WebFetchTool, html};
 use crate::testing::{TestWorkspace, format_output};
 use crate::{BoxFuture, Tool as _};
 
@@ -37,13 +37,13 @@ const NAMES: &[(&str, &[&[&str]])] = &[
 ];
 
 #[derive(Default)]
-struct Made {
+struct SimulatedNetwork {
     lookups: Mutex<BTreeMap<String, usize>>,
     /// Connections that were made.
     asked: Mutex<Vec<String>>,
 }
 
-impl Network for Made {
+impl NetworkAccess for SimulatedNetwork {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
             let mut lookups = self.lookups.lock().expect("no test broke");
@@ -132,8 +132,8 @@ async fn serve(mut stream: tokio::io::DuplexStream) {
 
 /// Fetches in a new network. Returns the result and the connections.
 async fn fetch(url: &str, allow: &[&str]) -> (Result<String, String>, Vec<String>) {
-    let world = Arc::new(Made::default());
-    let tool = WebFetch { allowed: AllowedHosts::parse(allow).expect("a list"), network: world.clone() };
+    let world = Arc::new(SimulatedNetwork::default());
+    let tool = WebFetchTool { allowed: AllowedHosts::parse(allow).expect("a list"), network: world.clone() };
     let output = tool.call(&json!({ "url": url }), &TestWorkspace::new(&[]).context).await;
     let asked = std::mem::take(&mut *world.asked.lock().expect("no test broke"));
     let text = format_output(&output);
@@ -570,7 +570,8 @@ async fn who_says_nothing_is_given_up() {
 
 #[tokio::test]
 async fn a_long_page_is_cut_where_it_is_said() {
-    let tool = WebFetch { allowed: AllowedHosts::default(), network: Arc::new(Made::default()) };
+    let tool =
+        WebFetchTool { allowed: AllowedHosts::default(), network: Arc::new(SimulatedNetwork::default()) };
     let input = json!({"url": "http://public.example/ä", "max_chars": 12});
     let text = format_output(&tool.call(&input, &TestWorkspace::new(&[]).context).await);
     assert!(
@@ -680,11 +681,11 @@ fn no_page_breaks_it() {
 async fn rules_hold_for_where_a_redirect_leads() {
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Deny, "web_fetch(other.example)").expect("a rule");
-    let yard = TestWorkspace::new(&[]);
-    let context = crate::ToolContext { rules: vec![Arc::new(rules)], ..yard.context.clone() };
-    let tool = WebFetch {
+    let fixture = TestWorkspace::new(&[]);
+    let context = crate::ToolContext { rules: vec![Arc::new(rules)], ..fixture.context.clone() };
+    let tool = WebFetchTool {
         allowed: AllowedHosts::parse(&[""; 0]).expect("a list"),
-        network: Arc::new(Made::default()),
+        network: Arc::new(SimulatedNetwork::default()),
     };
     let output =
         tool.call(&json!({ "url": "http://public.example/to?http://other.example/" }), &context).await;
@@ -698,10 +699,10 @@ async fn a_yes_holds_for_the_host_it_was_said_to() {
     let mut rules = crate::Rules::default();
     rules.add(crate::List::Ask, "web_fetch").expect("a rule");
     rules.add(crate::List::Allow, "web_fetch(v4.example)").expect("a rule");
-    let yard = TestWorkspace::new(&[]);
-    let context = crate::ToolContext { rules: vec![Arc::new(rules)], ..yard.context.clone() };
+    let fixture = TestWorkspace::new(&[]);
+    let context = crate::ToolContext { rules: vec![Arc::new(rules)], ..fixture.context.clone() };
     let allowed = AllowedHosts::parse(&["public.example:8080"]).expect("a list");
-    let tool = WebFetch { allowed, network: Arc::new(Made::default()) };
+    let tool = WebFetchTool { allowed, network: Arc::new(SimulatedNetwork::default()) };
     for (from, to, goes) in [
         ("http://public.example", "/page", true),
         ("http://public.example", "https://public.example/page", true),
