@@ -127,7 +127,11 @@ fn what_cannot_be_replayed_says_what_to_do() {
         ),
         (&["replay", "rec", "--listen", "1.2.3.4:80"], "is not a loopback address", "127.0.0.1"),
         (&["replay", "rec", "--fault", "lane=sub-9,turn=1:cut", "--", "true"], "no lane `sub-9`", "`main`"),
-        (&["replay", "rec", "--fault", "lane=main,turn=9:cut", "--", "true"], "no turn 9", "it has 2"),
+        (
+            &["replay", "rec", "--fault", "lane=main,turn=9:cut", "--", "true"],
+            "no turn 9",
+            "use a turn from 1 to 2",
+        ),
     ] {
         let said = env.run(arguments);
         assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");

@@ -120,5 +120,7 @@ mod tests {
         assert_eq!(fit(&text, 5), "a \u{1b}[33mwo…\u{1b}[0m");
         let wrapped = wrap(&format!("{}  one two", Tone::Good.paint("yes")), 5, 8);
         assert_eq!(terminal_text(&wrapped, false), "yes\n     one\n     two");
+        let wrapped = wrap(&format!("name  {}", Tone::Warning.paint("some words")), 6, 14);
+        assert_eq!(terminal_text(&wrapped, false), "name\n     some\n     words");
     }
 }

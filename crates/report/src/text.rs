@@ -105,14 +105,14 @@ pub fn columns(text: &str) -> usize {
     if text.contains('\u{1b}') { characters(text).count() } else { text.chars().count() }
 }
 
-/// Iterates over the characters of a text without its styles, each with the byte it begins at.
+/// Iterates over the characters of a text without its styles. Returns the byte that each begins at, with its styles.
 fn characters(text: &str) -> impl Iterator<Item = usize> {
     let mut at = 0;
     std::iter::from_fn(move || {
+        let begin = at;
         while text[at..].starts_with('\u{1b}') && style_length(&text[at..]) > 0 {
             at += style_length(&text[at..]);
         }
-        let begin = at;
         at += text[at..].chars().next()?.len_utf8();
         Some(begin)
     })
@@ -169,9 +169,13 @@ fn first(text: &str, room: usize) -> &str {
     }
 }
 
-/// Finds the byte that a character begins at, by its number.
+/// Finds the byte that a character begins at, by its number. Text before it keeps the ends of its styles.
 fn byte(text: &str, at: usize) -> usize {
-    characters(text).nth(at).unwrap_or(text.len())
+    let mut byte = characters(text).nth(at).unwrap_or(text.len());
+    while text[byte..].starts_with(RESET) {
+        byte += RESET.len();
+    }
+    byte
 }
 
 /// As in `1.2 s`.

@@ -7,7 +7,7 @@ use crate::failure::{ExitKind, OrFail};
 use crate::journal;
 use crate::terminal::print_text;
 
-/// Search the messages of you and your main agents, best match first
+/// Search your conversations with main agents, best match first
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot search 'parser bug' --limit 5
