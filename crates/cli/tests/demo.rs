@@ -81,7 +81,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
     env.write("offshoot-demo/mine.txt", "from before");
     let refused = env.run(&["demo"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.contains("`offshoot-demo/mine.txt` is of no demo's making"), "{refused:?}");
+    assert!(refused.stderr.contains("`offshoot-demo/mine.txt` was not made by a demo"), "{refused:?}");
     assert!(refused.stderr.contains("hint: offshoot demo --dir offshoot-demo-2"), "{refused:?}");
     std::fs::remove_file(env.path("offshoot-demo/mine.txt")).unwrap();
     assert_eq!(env.run(&["demo"]).code, Some(0));

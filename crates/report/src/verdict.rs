@@ -583,8 +583,8 @@ mod tests {
     #[test]
     fn at_forty_tables_are_folded() {
         expect![[r#"
-            they differ: E0 holds, E3 was required; 2
-            differences
+            they differ: E0 holds, E3 was required;
+            2 differences
             golden     golden  tern 1.0, tides
             candidate  out  tern 2.0, tides
 
