@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_options_go_and_are_learned() {
+    fn values_of_options_are_redacted_and_learned() {
         check("a|--api-key|my-secret-canary", "a|--api-key|‹›", "a and --api-key and ‹›");
         check("a|--token|winterlich|-v", "a|--token|‹›|-v", "a and --token and ‹› and -v");
         check("a|-token=winterlich", "a|-token=‹›", "a and -token=‹›");

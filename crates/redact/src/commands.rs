@@ -11,14 +11,14 @@ const RULE: &str = "shape:command-option";
 const SHORTEST: usize = 4;
 
 /// A command and the position of its password.
-struct Command {
+struct KnownCommand {
     program: &'static str,
     /// A word that the command must contain.
     subcommand: &'static str,
-    password: Position,
+    password: PasswordPosition,
 }
 
-enum Position {
+enum PasswordPosition {
     /// The word after one of these options.
     After(&'static [&'static str]),
     /// The word after this option, which must be the first one.
@@ -31,27 +31,27 @@ enum Position {
     Setting,
 }
 
-use Position::{After, Attached, First, Last, Setting};
+use PasswordPosition::{After, Attached, First, Last, Setting};
 
 #[rustfmt::skip]
-const COMMANDS: &[Command] = &[
-    Command { program: "mysql", subcommand: "", password: Attached("-p") },
-    Command { program: "mariadb", subcommand: "", password: Attached("-p") },
-    Command { program: "sshpass", subcommand: "", password: First("-p") },
-    Command { program: "sshpass", subcommand: "", password: Attached("-p") },
-    Command { program: "docker", subcommand: "login", password: After(&["-p"]) },
-    Command { program: "podman", subcommand: "login", password: After(&["-p"]) },
-    Command { program: "helm", subcommand: "login", password: After(&["-p"]) },
-    Command { program: "az login", subcommand: "", password: After(&["-p"]) },
-    Command { program: "redis-cli", subcommand: "", password: After(&["-a", "--pass"]) },
-    Command { program: "sqlcmd", subcommand: "", password: After(&["-P"]) },
-    Command { program: "ldapsearch", subcommand: "", password: After(&["-w"]) },
-    Command { program: "ldapmodify", subcommand: "", password: After(&["-w"]) },
-    Command { program: "ldapadd", subcommand: "", password: After(&["-w"]) },
-    Command { program: "ldapdelete", subcommand: "", password: After(&["-w"]) },
-    Command { program: "ldapwhoami", subcommand: "", password: After(&["-w"]) },
-    Command { program: "htpasswd", subcommand: "", password: Last },
-    Command { program: "aws configure set", subcommand: "", password: Setting },
+const COMMANDS: &[KnownCommand] = &[
+    KnownCommand { program: "mysql", subcommand: "", password: Attached("-p") },
+    KnownCommand { program: "mariadb", subcommand: "", password: Attached("-p") },
+    KnownCommand { program: "sshpass", subcommand: "", password: First("-p") },
+    KnownCommand { program: "sshpass", subcommand: "", password: Attached("-p") },
+    KnownCommand { program: "docker", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "podman", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "helm", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "az login", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "redis-cli", subcommand: "", password: After(&["-a", "--pass"]) },
+    KnownCommand { program: "sqlcmd", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "ldapsearch", subcommand: "", password: After(&["-w"]) },
+    KnownCommand { program: "ldapmodify", subcommand: "", password: After(&["-w"]) },
+    KnownCommand { program: "ldapadd", subcommand: "", password: After(&["-w"]) },
+    KnownCommand { program: "ldapdelete", subcommand: "", password: After(&["-w"]) },
+    KnownCommand { program: "ldapwhoami", subcommand: "", password: After(&["-w"]) },
+    KnownCommand { program: "htpasswd", subcommand: "", password: Last },
+    KnownCommand { program: "aws configure set", subcommand: "", password: Setting },
 ];
 
 /// Returns the programs, each of which is a trigger.
@@ -85,7 +85,7 @@ pub(super) fn find_passwords(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     found
 }
 
-impl Command {
+impl KnownCommand {
     fn find(&self, text: &[u8], arguments: Range<usize>) -> Vec<Range<usize>> {
         let text = &text[..arguments.end];
         let mut options = options(text, &arguments);

@@ -68,7 +68,7 @@ mod tests {
     use super::secret_family;
 
     #[test]
-    fn doubtful_names_count_in_headers() {
+    fn ambiguous_names_are_secret_in_headers() {
         for name in [
             "X-Auth",
             "X-Functions-Key",

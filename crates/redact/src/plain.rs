@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_back() {
+    fn ranges_map_to_the_original() {
         let original = r#"a\\\"bc\u0041d"#;
         let text = PlainText::from_escaped(original.as_bytes());
         assert_eq!(text.bytes(), b"a\"bcAd");

@@ -31,7 +31,7 @@ mod tests {
     use super::super::{FingerprintKey, Redactor};
 
     #[test]
-    fn credentials_with_plain_names_go_and_words_stay() {
+    fn credentials_with_common_names_are_redacted() {
         let mut redactor = Redactor::new(FingerprintKey::from_bytes([1; 32]));
         for (url, gone) in [
             ("https://a.test/v1?key=Zx81kk02LLmm93pqRs7t&alt=sse", true),

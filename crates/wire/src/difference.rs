@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_compared_by_bytes() {
+    fn other_bodies_are_compared_by_bytes() {
         check(
             "event: a\n",
             "event: b\n",
@@ -342,7 +342,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_another_reader_and_points_at_the_values(left in json(), right in json()) {
+        fn differences_agree_with_another_parser(left in json(), right in json()) {
             let (l, r) = (serde_json::to_string_pretty(&left).expect("JSON"), right.to_string());
             match first_difference(l.as_bytes(), r.as_bytes()) {
                 Some(Difference::Value { pointer, left: l, right: r }) => {

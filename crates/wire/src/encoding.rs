@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn encoding_and_decoding_returns_the_body() {
         for header in ALL {
             for body in [b"".to_vec(), b"x".to_vec(), text()] {
                 let encoded = encode(header, &body).expect("known codings");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn deflate_is_also_taken_bare() {
+    fn raw_deflate_is_accepted() {
         let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
         encoder.write_all(&text()).expect("memory");
         let bare = encoder.finish().expect("memory");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_decoded_as_far_as_it_goes() {
+    fn truncated_bodies_are_decoded_as_far_as_possible() {
         for header in ["gzip", "deflate", "br", "zstd", "gzip, zstd"] {
             let body = text();
             let encoded = encode(header, &body).expect("known codings");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_stopped_at_the_limit() {
+    fn decompression_stops_at_the_limit() {
         for header in ["gzip", "deflate", "br", "zstd", "identity"] {
             let encoded = encode(header, &vec![0; 10 * MANY]).expect("known codings");
             let too_long = CodingError::TooLong { limit: MANY };
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_and_broken_are_named() {
+    fn errors_name_the_coding() {
         let told =
             |header: &str| decode(header, b"plain text, not packed", MANY).expect_err(header).to_string();
         assert_eq!(told("gzip, snappy"), "unknown content coding: snappy");
@@ -373,7 +373,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_there_and_back_and_cut(body in prop::collection::vec(any::<u8>(), 0..300), which in 0..ALL.len(), cut in 0usize..400) {
+        fn any_bytes_survive_encoding_and_truncation(body in prop::collection::vec(any::<u8>(), 0..300), which in 0..ALL.len(), cut in 0usize..400) {
             let encoded = encode(ALL[which], &body).expect("known codings");
             prop_assert_eq!(&decode(ALL[which], &encoded, MANY).expect("whole"), &body);
             let cut = cut.min(encoded.len());

@@ -284,21 +284,21 @@ mod tests {
     }
 
     #[test]
-    fn as_long_it_is_cut_up_in_the_same_way() {
+    fn a_name_of_equal_length_is_split_in_the_same_way() {
         let old = [delta(0, r#"{\"id\":\"ab12"#), delta(1, "ab12"), delta(0, r#"cd34\"}"#)].concat();
         let new = [delta(0, r#"{\"id\":\"wx98"#), delta(1, "ab12"), delta(0, r#"yz76\"}"#)].concat();
         assert_eq!(renamed(&[("ab12cd34", "wx98yz76")], &old, true), new);
     }
 
     #[test]
-    fn of_another_length_the_first_event_carries_it() {
+    fn a_name_of_another_length_is_in_the_first_event() {
         let old = [delta(0, r#"x\n/tmp/a"#), delta(0, "/b/c.rs /tmp/a/bc"), delta(0, " /tmp/a/b")].concat();
         let new = [delta(0, r#"x\n/home/you"#), delta(0, "/c.rs /tmp/a/bc"), delta(0, " /home/you")].concat();
         assert_eq!(renamed(&[("/tmp/a/b", "/home/you")], &old, true), new);
     }
 
     #[test]
-    fn a_longer_word_is_another_one() {
+    fn a_part_of_a_longer_word_is_not_renamed() {
         let body = r#"{"a":"id7 id77 xid7 id7.out","b":"id7"}"#;
         assert_eq!(renamed(&[("id7", "q")], body, false), r#"{"a":"q id77 xid7 q.out","b":"q"}"#);
         assert_eq!(renamed(&[("id7", "id7")], body, false), body);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_named_unfinished() {
+    fn a_truncated_frame_is_unfinished() {
         check(
             b"data: a\n\nevent: e\ndata: b",
             expect![[r#"

@@ -6,7 +6,7 @@ use super::*;
 
 /// A compressed body with a secret is stored decoded. Data after its end is reported as not stored.
 #[test]
-fn what_follows_a_packed_body() {
+fn data_after_a_compressed_body() {
     let secret = random(ALNUM, 24, 40);
     for (behind, said) in
         [("", None), ("and more", Some("the body continues after its gzip data; the rest is not stored"))]

@@ -81,7 +81,7 @@ fn netrc() {
 }
 
 #[test]
-fn passwords_that_are_nearly_words() {
+fn passwords_of_a_word_and_digits() {
     for marked in [
         "passwd=«Winter2024»",
         "password: «correcthorse99»",

@@ -169,7 +169,7 @@ fn look_alikes_stay() {
 
 /// In a field that the provider sealed, a shape is a coincidence, but a learned value is not.
 #[test]
-fn sealed_fields_are_exempt_from_shapes_only() {
+fn opaque_fields_are_exempt_from_shapes_only() {
     let shaped = ["sk-", "ant-", "api03-", &random(ALNUM, 80, 1)].concat();
     let fields = [
         format!("{{\"type\":\"thinking\",\"thinking\":\"x\",\"signature\":\"{shaped}\"}}"),

@@ -489,7 +489,7 @@ fn header(redactor: &mut Redactor, name: &str, value: String) {
 use wire::Header;
 
 #[test]
-fn what_a_secret_name_gives_away_is_gone_everywhere() {
+fn values_of_secret_names_are_redacted_everywhere() {
     let canary = random(ALNUM, 24, 70);
     for (source, teach) in SOURCES {
         for (encoding, encode) in &ENCODINGS[..6] {

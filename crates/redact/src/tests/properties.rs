@@ -106,7 +106,7 @@ fn taught() -> Redactor {
 
 proptest! {
     #[test]
-    fn twice_is_once(text in text()) {
+    fn redacting_twice_equals_redacting_once(text in text()) {
         let mut redactor = taught();
         let once = redactor.redact_text("f", text.as_bytes()).bytes.into_owned();
         let once = redactor.redact_text("f", &once).bytes.into_owned(); // with the values learned from the same text

@@ -283,7 +283,7 @@ fn numbers_stay_valid_json() {
 }
 
 #[test]
-fn a_value_with_quotes_takes_no_brackets_along() {
+fn a_value_with_quotes_removes_no_brackets() {
     let mut redactor = redactor();
     redactor.learn("test", br#"one","b":"two"#);
     let text = r#"{"a":"one","b":"two","c":3}"#;
@@ -336,7 +336,7 @@ fn edits_shift_offsets() {
 }
 
 #[test]
-fn the_report_says_where_and_never_what() {
+fn the_report_contains_places_and_no_secrets() {
     let mut redactor = redactor();
     redactor.redact_headers("r000001 request", &[("x-api-key".to_owned(), b"abcd1234efgh".to_vec())]);
     redactor.redact_text("stdout", b"abcd1234efgh and abcd1234efgh");
@@ -368,7 +368,7 @@ fn the_report_says_where_and_never_what() {
 }
 
 #[test]
-fn generation_grows_with_what_is_new() {
+fn the_generation_grows_with_new_values() {
     let mut redactor = redactor();
     assert_eq!(redactor.generation(), 0);
     redactor.learn("a", b"short");

@@ -11,7 +11,7 @@ fn repeated(value: &str, secret: &str) -> String {
 }
 
 #[test]
-fn every_scheme_is_none_of_its_credential() {
+fn no_scheme_is_a_part_of_its_credential() {
     let secret = random(ALNUM, 24, 400);
     for form in [
         "SSWS @",
@@ -43,7 +43,7 @@ fn every_scheme_is_none_of_its_credential() {
 }
 
 #[test]
-fn what_stands_around_a_credential_is_no_secret() {
+fn text_around_a_credential_stays() {
     let secret = random(ALNUM, 24, 401);
     for (form, word) in [
         (
@@ -103,7 +103,7 @@ fn signatures_in_addresses() {
 
 /// A variable or option that is called a key contains one if its value looks like one.
 #[test]
-fn keys_of_whatever() {
+fn variables_that_are_called_keys() {
     let value = random(ALNUM, 24, 406);
     for name in ["MISTRAL_KEY", "STRIPE_KEY", "FERNET_KEY", "APP_KEY", "GITHUB_PAT", "JWT", "KEY", "GL_PAT_2"]
     {

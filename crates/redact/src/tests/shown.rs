@@ -138,7 +138,7 @@ fn rows() -> Vec<Row> {
 
 /// Each text alone, in JSON, and in nested JSON: no secret remains, and the last check agrees.
 #[test]
-fn nothing_shown_stays() {
+fn no_shown_secret_stays() {
     let mut failed = Vec::new();
     for Row { name, text, secret } in rows() {
         let once = json(serde_json::json!({"content": text}));
@@ -159,7 +159,7 @@ fn nothing_shown_stays() {
 
 /// The text around a key stays.
 #[test]
-fn only_the_key_goes() {
+fn only_the_key_is_redacted() {
     for Row { name, text, .. } in keys() {
         let out = redactor().redact_text("file", text.as_bytes()).bytes.into_owned();
         let left = String::from_utf8_lossy(&out).into_owned();
@@ -171,7 +171,7 @@ fn only_the_key_goes() {
 
 /// A secret number is found only as a complete number, by the redaction and by the last check.
 #[test]
-fn numbers_are_secret_whole() {
+fn secret_numbers_match_completely() {
     for (text, clean) in [
         (r#"{"password":"12345678","order":"1234567890"}"#, r#"{"password":"‹›","order":"1234567890"}"#),
         (r#"{"token":"20240101","n":920240101,"m":-20240101}"#, r#"{"token":"‹›","n":920240101,"m":"‹›"}"#),
@@ -219,7 +219,7 @@ fn a_secret_that_reads_as_encoded() {
 
 /// A common word in a cookie is not a secret elsewhere, but a session id is.
 #[test]
-fn cookies_teach_what_is_random() {
+fn only_random_parts_of_cookies_are_learned() {
     let mut redactor = redactor();
     let session = random(ALNUM, 12, 80);
     let cookie = format!(
@@ -236,7 +236,7 @@ fn cookies_teach_what_is_random() {
 
 /// Lines with many names, and form parts with many names, are searched once.
 #[test]
-fn hostile_texts_take_no_longer_than_others() {
+fn hostile_texts_take_linear_time() {
     for unit in [
         "cookie:a ",
         "cookie: a=b ",

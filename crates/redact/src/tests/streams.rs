@@ -40,7 +40,7 @@ fn call(call: serde_json::Value) -> String {
 }
 
 #[test]
-fn the_first_chunk_of_a_call_says_more_than_the_next() {
+fn the_first_chunk_of_a_call_has_more_members() {
     check("chat function", SSE, |first, rest| {
         let name = serde_json::json!({"name": "Bash", "arguments": first});
         call(serde_json::json!({"index": 0, "id": "call_1", "type": "function", "function": name}))
@@ -53,7 +53,7 @@ fn the_first_chunk_of_a_call_says_more_than_the_next() {
 }
 
 #[test]
-fn an_item_is_added_with_its_first_piece() {
+fn a_new_item_contains_the_first_fragment() {
     for (kind, member, family) in [
         ("function_call", "arguments", "function_call_arguments"),
         ("mcp_call", "arguments", "mcp_call_arguments"),
@@ -84,7 +84,7 @@ fn an_item_is_added_with_its_first_piece() {
 }
 
 #[test]
-fn a_stream_that_is_cut_inside_its_last_event() {
+fn a_stream_that_ends_inside_an_event() {
     let chunk =
         |text: &str| event(serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]}));
     let ends = ["", " and", " a\\", " \\u00", " é\\ud83d\\u"];
@@ -114,7 +114,7 @@ fn a_stream_that_is_cut_inside_its_last_event() {
 }
 
 #[test]
-fn records_behind_a_separator() {
+fn records_after_a_separator() {
     for content_type in ["application/json-seq", "text/plain"] {
         check(content_type, content_type, |first, rest| {
             let record = |text: &str| format!("\x1e{}\n", serde_json::json!({"response": text}));
@@ -125,7 +125,7 @@ fn records_behind_a_separator() {
 
 /// Log probabilities repeat the tokens of a model, also as lists of bytes.
 #[test]
-fn log_probabilities_spell_nothing() {
+fn log_probabilities_repeat_no_secret() {
     let secret = secret();
     let pieces: Vec<String> =
         secret.as_bytes().chunks(4).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
@@ -174,7 +174,7 @@ fn log_probabilities_spell_nothing() {
 
 /// A value that seems to continue after the data line of its event does not cover a secret in the next line.
 #[test]
-fn a_secret_behind_a_value_without_end() {
+fn a_secret_after_an_unterminated_value() {
     let shaped = ["sk-", "ant-", &random(ALNUM, 24, 301)].concat();
     for text in [
         format!("data: \"api_key\": \",\n{shaped}"),

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_are_found_by_the_longest_part_that_is_a_word() {
+    fn families_are_found_by_the_longest_matching_name() {
         let cases = [
             ("claude-opus-5-5", Some("opus-5-5")),
             ("anthropic/claude-opus-4.8", Some("opus-4-8")),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_family_is_reachable_and_sound() {
+    fn every_family_is_reachable_and_valid() {
         for model in table::MODELS {
             assert_eq!(
                 Model::find(model.family).map(|m| m.family),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reasons_is_known_by_its_family() {
+    fn reasoning_models_are_known_by_family() {
         for id in
             ["gpt-5", "gpt-5.9-next", "gpt-5.3-codex", "o1", "openai/o3-mini", "o4-mini", "codex-mini-latest"]
         {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_lacks_is_not_sent() {
+    fn unsupported_settings_are_not_sent() {
         let case = |id: &str, vendor, role| {
             let ModelSettings { thinking, effort, max_tokens } = settings_for(id, vendor, role);
             (thinking, effort.map(Effort::name), max_tokens)

@@ -16,7 +16,7 @@ pub fn peek_string(bytes: &[u8], name: &str) -> Option<String> {
             b'"' => {
                 let inner = string_at(bytes, at)?;
                 let after = at + inner.len() + 2;
-                let value_at = behind_colon(bytes, after);
+                let value_at = after_colon(bytes, after);
                 if let Some(value_at) = value_at.filter(|_| depth == 1 && inner == name.as_bytes()) {
                     let value =
                         (bytes.get(value_at) == Some(&b'"')).then(|| string_at(bytes, value_at))??;
@@ -44,7 +44,7 @@ fn string_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     }
 }
 
-fn behind_colon(bytes: &[u8], at: usize) -> Option<usize> {
+fn after_colon(bytes: &[u8], at: usize) -> Option<usize> {
     let skip = |at: usize| at + bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let colon = skip(at);
     (bytes.get(colon) == Some(&b':')).then(|| skip(colon + 1))

@@ -41,7 +41,7 @@ fn the_last_of_two_equal_keys_is_meant() {
 }
 
 #[test]
-fn broken_texts_say_where() {
+fn errors_contain_the_offset() {
     for (text, error) in [
         ("", "unexpected end of text, expected a value at byte 0"),
         ("[1,]", "expected a value at byte 3"),
@@ -80,7 +80,7 @@ fn an_edit_changes_only_its_bytes() {
 }
 
 #[test]
-fn members_and_items_come_and_go_with_their_comma() {
+fn members_and_items_are_edited_with_their_comma() {
     let add = |root: Value<'_, '_>| vec![root.with_member("z", "0").expect("an object")];
     assert_eq!(edited("{}", add), r#"{"z":0}"#);
     assert_eq!(edited(r#"{"a":1 }"#, add), r#"{"a":1,"z":0 }"#);
@@ -110,7 +110,7 @@ fn overlapping_edits_are_refused_and_offsets_follow() {
 }
 
 #[test]
-fn pointers_lead_there_and_back() {
+fn pointers_and_offsets_agree() {
     let text = r#"{"a/b":[10,{"~":"here"}]}"#;
     let doc = Document::parse(text.as_bytes()).expect("JSON");
     let value = doc.root().pointer("/a~1b/1/~0").expect("there");
@@ -153,7 +153,7 @@ fn to_serde(value: Value<'_, '_>) -> serde_json::Value {
 
 proptest! {
     #[test]
-    fn reads_what_another_writer_wrote(json in any_json()) {
+    fn reads_the_output_of_another_serializer(json in any_json()) {
         for text in [json.to_string(), serde_json::to_string_pretty(&json).expect("serializes")] {
             let doc = Document::parse(text.as_bytes()).expect("valid JSON");
             prop_assert_eq!(to_serde(doc.root()), json.clone());
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn quoting_is_what_a_serializer_does(text in r#"([a-z\\"\u{0}-\u{20}\u{7f}]|é|[a-z ]{30}){0,20}"#) {
+    fn quoting_equals_that_of_a_serializer(text in r#"([a-z\\"\u{0}-\u{20}\u{7f}]|é|[a-z ]{30}){0,20}"#) {
         prop_assert_eq!(quote(&text), serde_json::to_string(&text).expect("a string"));
     }
 }

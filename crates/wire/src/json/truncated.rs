@@ -80,7 +80,7 @@ mod tests {
     use super::close_truncated;
 
     #[test]
-    fn wherever_it_is_cut_it_parses_and_says_no_more() {
+    fn every_prefix_is_closed_to_valid_json() {
         let whole = r#" {"a": [1, -2.5e3, {"b": "x\"y\u00e9\ud83d\ude00é"}, true], "c\"d": {"e": null, "f": []}, "g": "h"}"#;
         for cut in 2..whole.len() {
             let text = close_truncated(&whole.as_bytes()[..cut]);

@@ -146,7 +146,7 @@ fn a_marker_of_null_is_unset() {
 }
 
 #[test]
-fn what_is_unknown_is_named_and_kept() {
+fn unknown_values_are_reported_and_kept() {
     request(
         r#"{"messages":[{"role":"oracle","content":[{"type":"hologram","x":1},{"type":"image","source":{"type":"thought"}},{"type":"tool_result","tool_use_id":"t","content":[{"type":"smell"}]}]}],"tools":[{"type":"teleport_2099","name":"t"}]}"#,
         expect![[r#"
@@ -210,7 +210,7 @@ fn replies_usage_and_errors() {
 }
 
 #[test]
-fn a_stream_comes_to_its_message() {
+fn a_stream_becomes_its_message() {
     stream(
         &[
             r#"{"type":"message_start","message":{"model":"claude","id":"msg_1","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"new_field":{"kept" : 1e3},"usage":{"input_tokens":5,"cache_creation_input_tokens":30,"cache_creation":{"ephemeral_5m_input_tokens":30,"ephemeral_1h_input_tokens":0},"output_tokens":1,"service_tier":"standard"}}    }"#,
@@ -258,7 +258,7 @@ fn a_stream_comes_to_its_message() {
 }
 
 #[test]
-fn a_cut_stream_keeps_what_came() {
+fn a_truncated_stream_keeps_its_content() {
     stream(
         &[
             r#"{"type":"message_start","message":{"model":"claude","id":"msg_1","type":"message","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":5,"output_tokens":1}}}"#,
@@ -283,7 +283,7 @@ fn a_cut_stream_keeps_what_came() {
 }
 
 #[test]
-fn errors_and_surprises_in_a_stream() {
+fn errors_and_unknown_events_in_a_stream() {
     stream(
         &[
             r#"{"type":"message_start","message":{"model":"claude","id":"msg_1","type":"message","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":5,"output_tokens":1}}}"#,

@@ -39,7 +39,7 @@ fn draft(messages: &[Message]) -> Draft {
 }
 
 #[test]
-fn a_concatenation_is_the_request() {
+fn head_and_messages_form_the_request() {
     for dialect in ALL {
         for draft in [draft(&conversation()), Draft { system: Vec::new(), ..draft(&conversation()) }] {
             let head = dialect.encode_head(&draft).expect("encodable");
@@ -64,7 +64,7 @@ fn carried(dialect: Dialect, body: &str, expected: Expect) {
 }
 
 #[test]
-fn what_we_do_not_understand_is_carried_as_it_came() {
+fn unknown_blocks_keep_their_bytes_in_later_requests() {
     carried(
         Dialect::AnthropicMessages,
         r#"{"id":"x","content":[ {"type":"novel","n":1e3}, {"type":"text","text":"a\u00e9","citations":[]}]}"#,
@@ -85,7 +85,7 @@ fn what_we_do_not_understand_is_carried_as_it_came() {
 }
 
 #[test]
-fn what_a_chat_reply_says_is_carried_as_it_came() {
+fn a_chat_reply_keeps_its_bytes_in_later_requests() {
     carried(
         Dialect::OpenAiChat,
         r#"{"choices":[{"message":{"content":[{"type":"novel","n":1e3}],"reasoning_details":[{"type":"odd","x":"\u00e9"}],
@@ -109,7 +109,7 @@ fn what_a_chat_reply_says_is_carried_as_it_came() {
 }
 
 #[test]
-fn a_reply_without_words_is_never_an_empty_message() {
+fn an_empty_reply_becomes_a_message_with_text() {
     carried(
         Dialect::AnthropicMessages,
         r#"{"content":[{"type":"thinking","thinking":"x"},{"type":"text","text":""},{"type":"text","text":"y"}]}"#,
@@ -130,7 +130,7 @@ fn a_reply_without_words_is_never_an_empty_message() {
 }
 
 #[test]
-fn an_input_that_was_cut_leaves_nothing_of_ours_behind() {
+fn a_truncated_input_leaves_no_extra_member() {
     carried(
         Dialect::AnthropicMessages,
         r#"{"content":[{"type":"tool_use","id":"a","name":"read","input":{},"partial_json":"{\"pa"}]}"#,
@@ -141,7 +141,7 @@ fn an_input_that_was_cut_leaves_nothing_of_ours_behind() {
 }
 
 #[test]
-fn a_marker_is_put_on_the_last_block_that_can_carry_it() {
+fn the_last_block_that_can_carry_a_marker_gets_it() {
     let dialect = Dialect::AnthropicMessages;
     let message =
         r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"b"}]}"#;
@@ -154,7 +154,7 @@ fn a_marker_is_put_on_the_last_block_that_can_carry_it() {
 }
 
 #[test]
-fn a_marker_changes_nothing_that_prompt_decoding_sees_but_the_marker() {
+fn a_marker_changes_only_the_decoded_marker() {
     let dialect = Dialect::AnthropicMessages;
     let reply = Reply {
         id: "i".into(),
@@ -173,7 +173,7 @@ fn a_marker_changes_nothing_that_prompt_decoding_sees_but_the_marker() {
 }
 
 #[test]
-fn in_chat_a_message_is_one_text_and_the_pictures_of_results_come_behind_them() {
+fn chat_messages_have_one_text_and_images_after_results() {
     let image =
         Block::Image(session::ImageSource::Base64 { media_type: "image/png".into(), data: "AA==".into() });
     let result = |id: &str, blocks: Vec<Block>| {
@@ -207,7 +207,7 @@ fn in_chat_a_message_is_one_text_and_the_pictures_of_results_come_behind_them() 
 
 /// Providers reject a blank message, and a message that ends with thinking.
 #[test]
-fn nothing_said_is_said_in_words() {
+fn an_empty_reply_has_a_text() {
     let blank = r#"{"content":[{"type":"text","text":"\n\n"},{"type":"tool_use","id":"a","name":"list","input":{}}]}"#;
     carried(
         Dialect::AnthropicMessages,

@@ -70,7 +70,7 @@ fn roles_strings_and_parts() {
 }
 
 #[test]
-fn reasoning_under_its_many_names() {
+fn reasoning_with_each_of_its_names() {
     request(
         r#"{"messages":[{"role":"assistant","content":"x","reasoning":"why"},
             {"role":"assistant","content":"x","reasoning":"same as below","reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s","format":"f","index":0},{"type":"reasoning.summary","summary":"u"},{"type":"reasoning.encrypted","data":"e"}]},
@@ -92,7 +92,7 @@ fn reasoning_under_its_many_names() {
 }
 
 #[test]
-fn what_is_unknown_is_named_and_kept() {
+fn unknown_values_are_reported_and_kept() {
     request(
         r#"{"messages":[{"role":"oracle","content":[{"type":"hologram"}]},{"role":"assistant","reasoning_details":[{"type":"reasoning.dream"}],"tool_calls":[{"type":"wish","id":"w"}]}],"tools":[{"type":"teleport"}]}"#,
         expect![[r#"
@@ -161,7 +161,7 @@ fn replies_usage_and_errors() {
 }
 
 #[test]
-fn a_stream_comes_to_its_message() {
+fn a_stream_becomes_its_message() {
     stream(
         &[
             r#"{"id":"c1","object":"chat.completion.chunk","created":5,"model":"m","x_odd":{"a" : 1e3},"choices":[{"index":0,"delta":{"role":"assistant","content":null,"refusal":null},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"zzz"}"#,
@@ -202,7 +202,7 @@ fn a_stream_comes_to_its_message() {
 }
 
 #[test]
-fn calls_keep_apart_however_they_are_numbered() {
+fn calls_stay_separate_with_any_numbering() {
     let call = |index: &str, id: &str, name: &str, arguments: &str| {
         let member = |name: &str, value: &str| format!(r#""{name}":"{value}","#);
         let id = if id.is_empty() { String::new() } else { member("id", id) };
@@ -226,7 +226,7 @@ fn calls_keep_apart_however_they_are_numbered() {
 }
 
 #[test]
-fn reasoning_of_different_kinds_keeps_apart_under_one_number() {
+fn reasoning_of_different_types_stays_separate() {
     let details = [
         r#"{"type":"reasoning.summary","summary":"think","format":"f","index":0}"#,
         r#"{"type":"reasoning.summary","summary":"ing","format":"f","index":0}"#,
@@ -245,7 +245,7 @@ fn reasoning_of_different_kinds_keeps_apart_under_one_number() {
 }
 
 #[test]
-fn a_text_behind_parts_is_a_part_and_the_other_way_round() {
+fn texts_and_parts_are_merged_into_parts() {
     let content = |deltas: &[&str]| {
         let data = deltas.iter().map(|delta| {
             format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{delta}}}}}]}}\n\n")
@@ -262,7 +262,7 @@ fn a_text_behind_parts_is_a_part_and_the_other_way_round() {
 }
 
 #[test]
-fn what_was_said_is_not_taken_back() {
+fn null_does_not_remove_earlier_values() {
     stream(
         &[
             r#"{"id":"","object":"","model":"","choices":[],"prompt_filter_results":[]}"#,
@@ -282,7 +282,7 @@ fn what_was_said_is_not_taken_back() {
 }
 
 #[test]
-fn several_choices_keep_apart() {
+fn several_choices_stay_separate() {
     stream(
         &[
             r#"{"id":"c1","object":"chat.completion.chunk","choices":[{"index":1,"delta":{"content":"B"}}]}"#,
@@ -302,7 +302,7 @@ fn several_choices_keep_apart() {
 }
 
 #[test]
-fn errors_and_surprises_in_a_stream() {
+fn errors_and_unknown_events_in_a_stream() {
     stream(
         &[
             r#"{"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"al","smell":"ro"}}]}"#,

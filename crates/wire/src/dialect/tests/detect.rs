@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_path_says_it() {
+fn the_path_decides() {
     for (path, dialect) in [
         ("/v1/messages?beta=true", Some(Dialect::AnthropicMessages)),
         ("/v1/messages/count_tokens", Some(Dialect::AnthropicMessages)),
@@ -16,7 +16,7 @@ fn the_path_says_it() {
 }
 
 #[test]
-fn else_the_shape_of_the_body() {
+fn otherwise_the_body_decides() {
     for (body, dialect) in [
         (
             r#"{"messages":[{"role":"user","content":"x"}],"system":"s","max_tokens":1}"#,

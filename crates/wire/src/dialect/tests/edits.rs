@@ -18,12 +18,12 @@ fn edited(make: impl FnOnce(&Prompt, &[u8], &mut Edits)) -> String {
 }
 
 #[test]
-fn nothing_edited_is_nothing_changed() {
+fn no_edits_change_nothing() {
     assert_eq!(edited(|_, _, _| {}), ODD);
 }
 
 #[test]
-fn the_model_alone() {
+fn only_the_model_changes() {
     let other = edited(|prompt, body, edits| prompt.set_model(body, "c\"d", edits));
     let (before, _) = ODD.rsplit_once("\"a\\u002db\"").expect("given twice; the last one counts");
     assert_eq!(other, format!("{before}\"c\\\"d\" }}"));
@@ -52,7 +52,7 @@ fn every_marker_and_nothing_else() {
 }
 
 #[test]
-fn a_string_inside_a_part_in_whatever_spelling() {
+fn a_string_is_replaced_in_any_spelling() {
     let other = edited(|prompt, body, edits| {
         let parts = &prompt.messages[0].parts;
         assert_eq!(replace_in(body, parts[0].place.span.clone(), "bg_12", "bg_\"9", edits), 2);
@@ -81,7 +81,7 @@ fn spelled(text: &str, escaped: &[bool]) -> String {
 
 proptest! {
     #[test]
-    fn replacing_in_the_bytes_is_replacing_in_the_text(
+    fn replacing_in_bytes_equals_replacing_in_text(
         text in "[ab\"\\\\é\u{1f600}\n]{0,20}",
         needle in "[ab\"\\\\é\u{1f600}\n]{1,3}",
         with in "[xy\"\n]{0,3}",

@@ -162,7 +162,7 @@ fn flat(messages: impl IntoIterator<Item = Message>) -> Vec<(Role, Block)> {
 
 proptest! {
     #[test]
-    fn a_reply_encoded_and_decoded_is_the_reply((dialect, reply) in any_reply()) {
+    fn encoding_and_decoding_returns_the_reply((dialect, reply) in any_reply()) {
         let body = dialect.encode_reply(&reply).expect("encodable");
         let answer = decoded(dialect, &body);
         prop_assert_eq!(&answer.reply, &reply);
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_comes_to_the_body_that_is_not_streamed((dialect, reply) in any_reply(), chunk in 1usize..9, cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+    fn a_stream_becomes_the_body_without_streaming((dialect, reply) in any_reply(), chunk in 1usize..9, cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
         let stream = dialect.encode_stream(&reply, chunk).expect("encodable").concat();
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
         cuts.sort_unstable();
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_that_ends_early_gives_a_beginning((dialect, reply) in any_reply(), chunk in 1usize..9, keep in any::<prop::sample::Index>()) {
+    fn a_truncated_stream_is_a_prefix((dialect, reply) in any_reply(), chunk in 1usize..9, keep in any::<prop::sample::Index>()) {
         let events = dialect.encode_stream(&reply, chunk).expect("encodable");
         let cut = accumulate(dialect, &events[..keep.index(events.len())].concat());
         prop_assert_eq!(&cut.unknown, &[]);
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn a_draft_encoded_and_decoded_is_the_draft((dialect, draft) in any_draft()) {
+    fn encoding_and_decoding_returns_the_draft((dialect, draft) in any_draft()) {
         let body = String::from_utf8(dialect.encode_request(&draft).expect("encodable")).expect("UTF-8");
         let prompt = dialect.decode_request(body.as_bytes()).expect("we wrote JSON");
         places_hold(&prompt, &body);
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn messages_come_last_so_that_a_longer_one_begins_alike((dialect, draft) in any_draft(), more in words()) {
+    fn a_longer_conversation_starts_with_the_same_bytes((dialect, draft) in any_draft(), more in words()) {
         let shorter = dialect.encode_request(&draft).expect("encodable");
         let mut longer = draft;
         longer.messages.push(Message { role: Role::User, blocks: vec![more] }.into());
@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn marks_go_where_they_were_put_and_away_again((dialect, draft) in any_draft(), picks in subsequence((0..20usize).collect::<Vec<_>>(), 0..4)) {
+    fn markers_can_be_set_and_removed((dialect, draft) in any_draft(), picks in subsequence((0..20usize).collect::<Vec<_>>(), 0..4)) {
         let places = draft.messages.iter().enumerate().flat_map(|(message, element)| match element {
             Element::Value(made) => made.blocks.iter().enumerate().filter(|(_, b)| matches!(b, Block::Text { .. })).map(move |(block, _)| MarkerTarget::Block { message, block }).collect::<Vec<_>>(),
             Element::Raw(_) => Vec::new(),
@@ -281,7 +281,7 @@ proptest! {
 }
 
 #[test]
-fn errors_are_understood_by_their_own_decoder() {
+fn encoded_errors_can_be_decoded() {
     let error = ProviderError::new("overloaded_error", "try \"later\"");
     for dialect in DIALECTS {
         assert_eq!(
@@ -296,7 +296,7 @@ fn errors_are_understood_by_their_own_decoder() {
 }
 
 #[test]
-fn what_a_dialect_cannot_carry_is_refused_by_name() {
+fn unsupported_blocks_are_errors_with_a_name() {
     let reply = |block| Reply {
         id: String::new(),
         model: String::new(),

@@ -147,7 +147,7 @@ fn tools_in_the_list_and_inside_items() {
 }
 
 #[test]
-fn what_is_unknown_is_named_and_kept() {
+fn unknown_values_are_reported_and_kept() {
     request(
         r#"{"input":[{"type":"hologram","x":1},{"role":"oracle","content":[{"type":"smell"}]},{"type":"reasoning","summary":[{"type":"dream","text":"z"}]}],"tools":[{"type":"teleport"}]}"#,
         expect![[r#"
@@ -225,7 +225,7 @@ const CREATED: &str = r#"{"type":"response.created","response":{"id":"resp_1","o
 const ADDED: &str = r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","content":[],"role":"assistant"}}"#;
 
 #[test]
-fn a_completed_stream_is_its_last_response() {
+fn a_complete_stream_equals_its_last_response() {
     stream(
         &[
             CREATED,
@@ -245,7 +245,7 @@ fn a_completed_stream_is_its_last_response() {
 }
 
 #[test]
-fn items_are_spliced_in_where_the_output_is_missing() {
+fn items_replace_a_missing_output() {
     stream(
         &[
             CREATED,
@@ -292,7 +292,7 @@ fn items_are_spliced_in_where_the_output_is_missing() {
 }
 
 #[test]
-fn errors_and_surprises_in_a_stream() {
+fn errors_and_unknown_events_in_a_stream() {
     stream(
         &[
             CREATED,
@@ -342,7 +342,7 @@ fn errors_and_surprises_in_a_stream() {
 }
 
 #[test]
-fn an_item_goes_on_from_what_it_was_added_with() {
+fn deltas_extend_the_text_of_an_added_item() {
     let events = [
         r#"{"type":"response.created","response":{"id":"r","output":[]}}"#,
         r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc","call_id":"c","name":"f","arguments":"{\"a\":"}}"#,

@@ -46,7 +46,7 @@ fn interactions() -> Option<Vec<Interaction>> {
 }
 
 #[test]
-fn real_requests_hold_nothing_unknown() {
+fn real_requests_have_no_unknown_values() {
     for Interaction { name, url, request, .. } in interactions().unwrap_or_default() {
         let dialect = Dialect::detect(&url, request.as_bytes()).expect("a known dialect");
         assert_eq!(
@@ -63,7 +63,7 @@ fn real_requests_hold_nothing_unknown() {
 }
 
 #[test]
-fn real_streams_hold_nothing_unknown_and_add_up() {
+fn real_streams_have_no_unknown_values_and_correct_totals() {
     for Interaction { name, url, response, .. } in interactions().unwrap_or_default() {
         let dialect = Dialect::detect(&url, b"").expect("a known dialect");
         let whole = accumulate(dialect, response.as_bytes());
@@ -79,7 +79,7 @@ fn real_streams_hold_nothing_unknown_and_add_up() {
 }
 
 #[test]
-fn real_streams_cut_anywhere_are_the_same() {
+fn real_streams_do_not_depend_on_the_split() {
     for Interaction { url, response, .. } in interactions().unwrap_or_default() {
         let dialect = Dialect::detect(&url, b"").expect("a known dialect");
         let whole = accumulate(dialect, response.as_bytes());
@@ -96,7 +96,7 @@ fn real_streams_cut_anywhere_are_the_same() {
 
 /// A Responses stream repeats its content. Without its last event the items must have the same content.
 #[test]
-fn what_was_streamed_is_what_was_completed() {
+fn the_streamed_response_equals_the_completed_one() {
     for Interaction { name, url, response, .. } in interactions().unwrap_or_default() {
         let dialect = Dialect::detect(&url, b"").expect("a known dialect");
         if dialect != Dialect::OpenAiResponses {

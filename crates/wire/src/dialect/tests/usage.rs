@@ -17,7 +17,7 @@ fn reply(usage: Usage) -> Reply {
 }
 
 #[test]
-fn an_answer_reports_what_it_is_told_to() {
+fn the_usage_of_a_response_is_replaced() {
     let old = Usage { input: 7, output: 5, reasoning: 2, ..Usage::default() };
     for dialect in DIALECTS {
         let hour = if dialect == Dialect::AnthropicMessages { 11 } else { 0 };
@@ -40,7 +40,7 @@ fn an_answer_reports_what_it_is_told_to() {
 }
 
 #[test]
-fn counts_are_read_however_they_are_written() {
+fn counts_are_read_in_any_spelling() {
     let used = |dialect: Dialect, count: &str| {
         let whole = dialect.encode_reply(&reply(Usage { input: 77, output: 5, ..Usage::default() }));
         let told =
@@ -56,7 +56,7 @@ fn counts_are_read_however_they_are_written() {
 }
 
 #[test]
-fn the_usage_it_has_changes_nothing_and_an_error_has_none() {
+fn an_equal_usage_changes_nothing() {
     let usage = Usage { input: 7, output: 5, cache_read: 3, ..Usage::default() };
     for dialect in DIALECTS {
         let whole = dialect.encode_reply(&reply(usage)).expect("encodes");
