@@ -19,9 +19,9 @@ pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
 }
 
-/// Pace of a reply.
+/// ReplyPace of a reply.
 #[derive(Clone, Copy)]
-pub(crate) enum Pace {
+pub(crate) enum ReplyPace {
     /// In one write.
     Whole,
     /// One event per write, with this time between them.
@@ -30,7 +30,7 @@ pub(crate) enum Pace {
 
 impl Provider {
     pub(crate) fn start(
-        pace: Pace,
+        pace: ReplyPace,
         answer: impl Fn(&[u8]) -> Reply + Send + Sync + 'static,
     ) -> Result<Provider> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
@@ -48,13 +48,13 @@ impl Provider {
 }
 
 /// Answers requests until the connection closes.
-fn serve(stream: &TcpStream, pace: Pace, answer: &ReplyFn) -> io::Result<()> {
+fn serve(stream: &TcpStream, pace: ReplyPace, answer: &ReplyFn) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(body) = request(&mut reader)? {
         let reply = answer(&body);
         let (chunk, gap) = match pace {
-            Pace::Whole => (4096, Duration::ZERO),
-            Pace::Events(gap) => (8, gap),
+            ReplyPace::Whole => (4096, Duration::ZERO),
+            ReplyPace::Events(gap) => (8, gap),
         };
         let events = Dialect::AnthropicMessages.encode_stream(&reply, chunk).map_err(io::Error::other)?;
         let mut out = stream;

@@ -1,6 +1,7 @@
 //! One connection of a harness, and the connections to providers that mirror it.
 //!
-//! They close together: a harness sees its connection close when the provider's does, as without a proxy.
+//! They close together: a harness sees its connection close when the provider's does, as without a proxy. Requests are
+//! forwarded one after the other, see `docs/design/pipelined-requests.md`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -57,6 +58,9 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             let _in_flight = self.state.begin_exchange();
             next = self.serve(request).await;
         }
+        if matches!(next, NextAction::Close | NextAction::Reset) {
+            self.report_pipelined();
+        }
         match next {
             NextAction::Tunnel(index) => self.tunnel(index).await,
             NextAction::Reset => return Some(self.harness),
@@ -64,6 +68,14 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         }
         let _ = self.harness.shutdown().await; // it may be gone already
         None
+    }
+
+    /// Reports a request that the harness sent ahead and that is not forwarded any more.
+    fn report_pipelined(&self) {
+        if let Ok(Some(_)) = RequestHead::parse(&self.from_harness) {
+            let reason = "the connection closed before the previous request was complete";
+            self.state.recorder.record_loss("a pipelined request that was not forwarded", reason);
+        }
     }
 
     async fn next_request(&mut self) -> Option<RequestHead> {

@@ -279,3 +279,26 @@ fn a_hundred_megabytes_both_ways() {
     let reads = exchange.response.unwrap().reads;
     assert!(reads.len() > 100 && reads.windows(2).all(|pair| pair[0].offset < pair[1].offset));
 }
+
+/// The number of headers is limited by the length of a head only.
+#[test]
+fn thousands_of_headers_are_passed_on_and_recorded() {
+    let headers: String = (0..3_000).map(|n| format!("x-{n}: value {n}\r\n")).collect();
+    let response = format!("HTTP/1.1 200 OK\r\n{headers}content-length: 2\r\nconnection: close\r\n\r\nok");
+    let sent = response.clone();
+    let (provider, serving) = provider_once(move |mut tcp| {
+        let request = read_until(&mut tcp, b"\r\n\r\n");
+        tcp.write_all(sent.as_bytes()).unwrap();
+        request
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness.write_all(format!("GET /v1/models HTTP/1.1\r\nhost: x\r\n{headers}\r\n").as_bytes()).unwrap();
+    let received = String::from_utf8(read_to_close(&mut harness)).unwrap();
+    assert!(received == response, "{}", &received[..received.len().min(200)]);
+    let forwarded = String::from_utf8(serving.join().unwrap()).unwrap();
+    assert!(forwarded.ends_with(&format!("{headers}\r\n")), "{} bytes", forwarded.len());
+    let exchange = station.seal().only();
+    assert_eq!(exchange.request.headers.len(), 3_001);
+    assert_eq!(exchange.response.unwrap().headers.len(), 3_001);
+}

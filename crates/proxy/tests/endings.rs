@@ -405,3 +405,40 @@ fn kept_at_its_end(case: &str, station: &Station, request: &[u8]) {
     let log = std::fs::read_to_string(station.dir().join("exchanges.log")).unwrap();
     assert!(log.contains(r#""type":"ended""#), "{case}: {log}");
 }
+
+/// `docs/design/pipelined-requests.md` explains why they are not forwarded at once.
+#[test]
+fn pipelined_requests_are_forwarded_one_after_the_other() {
+    let (provider, serving) = provider_once(|mut tcp| {
+        let first = read_until(&mut tcp, b"{}");
+        tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none").unwrap();
+        let second = read_until(&mut tcp, b"{}");
+        tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\ntwo").unwrap();
+        [first, second].map(|request| request.windows(4).filter(|window| window == b"POST").count())
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness.write_all(&[REQUEST, REQUEST].concat()).unwrap();
+    let received = String::from_utf8(read_to_close(&mut harness)).unwrap();
+    assert!(received.contains("one") && received.ends_with("two"), "{received}");
+    assert_eq!(serving.join().unwrap(), [1, 1]);
+    let opened = station.seal();
+    assert_eq!(opened.exchanges().len(), 2);
+    assert_eq!(opened.sealed.losses.len(), 0);
+}
+
+#[test]
+fn a_pipelined_request_that_was_not_forwarded_is_reported_as_lost() {
+    let (provider, _) = provider_once(|mut tcp| {
+        read_until(&mut tcp, b"{}");
+        tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\none").unwrap();
+    });
+    let station = Station::before(provider);
+    let mut harness = connect(station.addr);
+    harness.write_all(&[REQUEST, b"\r\n", REQUEST].concat()).unwrap();
+    assert!(read_to_close(&mut harness).ends_with(b"one"));
+    let opened = station.seal();
+    assert_eq!(opened.only().ending, Ending::Complete);
+    let lost: Vec<_> = opened.sealed.losses.iter().map(|loss| loss.what.as_str()).collect();
+    assert_eq!(lost, ["a pipelined request that was not forwarded"]);
+}

@@ -20,7 +20,7 @@ use store::{Filter, Options, Origin, RunStatus, Store};
 use super::process::{self, ResourceUsage};
 use super::target::offshoot_program;
 use crate::command::{cargo, run as run_command};
-use crate::provider::{Pace, Provider, call, reply, text};
+use crate::provider::{Provider, ReplyPace, call, reply, text};
 
 /// Number of calls in one message of the parent.
 const CALLS_PER_MESSAGE: usize = 100;
@@ -129,7 +129,7 @@ fn measure(offshoot: &Path, agents: usize, answers: ReplyTime, budget: bool) -> 
     let limits = format!("[sub_agents]\nwidth = {agents}\nat_once = 16\nrequests = 17\n");
     fs::write(path("config/offshoot.toml"), limits)?;
     let model = LaunchingModel { agents, answers, launched: Mutex::default(), all: Condvar::new() };
-    let provider = Provider::start(Pace::Whole, move |body| model.reply(body))?;
+    let provider = Provider::start(ReplyPace::Whole, move |body| model.reply(body))?;
     let mut command = Command::new(offshoot);
     command
         .args(["run", "--json", "--model", "sonnet", "--max-steps", "100000", "Let them all look."])

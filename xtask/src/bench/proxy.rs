@@ -13,8 +13,8 @@ use super::ProxyArgs;
 use super::load::{self, LoadCall};
 use super::process::ProcessTree;
 use super::server::{Server, StopSignal};
-use super::table::{self, Memory, Row, Sample, quantile};
-use super::target::{Kind, RECORDING, Target};
+use super::table::{self, Memory, ProxyRow, ProxySample, quantile};
+use super::target::{ProxyTarget, ProxyTargetKind, RECORDING};
 use super::traffic::Traffic;
 use crate::command::{cargo, run as run_command};
 
@@ -42,7 +42,7 @@ pub(super) fn run(args: &ProxyArgs) -> Result<()> {
     let upstream_address = upstream.wait_until(|log| log.lines().next()?.parse().ok())?;
 
     let mut targets = Vec::new();
-    for kind in Kind::ALL {
+    for kind in ProxyTargetKind::ALL {
         match kind.start(upstream_address, &folder.path().join(kind.name())) {
             Ok(target) => targets.push(target),
             Err(error) => eprintln!("{} is not measured: {error:#}", kind.name()),
@@ -73,13 +73,13 @@ fn run_optimized(args: &ProxyArgs) -> Result<()> {
 /// The results of all targets.
 struct Results {
     /// For each number of connections, a row for each target.
-    tables: [Vec<Row>; CONNECTIONS.len()],
+    tables: [Vec<ProxyRow>; CONNECTIONS.len()],
     memory: Vec<Memory>,
 }
 
 /// Measures each target in turn, in an order that rotates from round to round.
-fn measure_all(args: &ProxyArgs, targets: &[Target]) -> Result<Results> {
-    let row = |target: &Target| Row {
+fn measure_all(args: &ProxyArgs, targets: &[ProxyTarget]) -> Result<Results> {
+    let row = |target: &ProxyTarget| ProxyRow {
         kind: target.kind,
         description: target.description.clone(),
         samples: Vec::new(),
@@ -110,7 +110,7 @@ fn measure_all(args: &ProxyArgs, targets: &[Target]) -> Result<Results> {
 }
 
 /// Measures a number of requests, and the CPU time of the target until it is idle again.
-fn measure(target: &Target, connections: usize, requests: u32) -> Result<Sample> {
+fn measure(target: &ProxyTarget, connections: usize, requests: u32) -> Result<ProxySample> {
     let tree = target.server.as_ref().map(Server::tree);
     let mut before = None;
     let on_start = || before = tree.map(ProcessTree::cpu);
@@ -125,7 +125,7 @@ fn measure(target: &Target, connections: usize, requests: u32) -> Result<Sample>
     let used = tree.zip(before).map(|(tree, before)| tree.cpu() - before);
     let first_bytes = load.milliseconds(|response| response.first_byte);
     let first_byte = |share| quantile(first_bytes.clone(), share).context("nothing was measured");
-    Ok(Sample {
+    Ok(ProxySample {
         requests_per_second: f64::from(requests) / load.elapsed.as_secs_f64(),
         first_byte_median_ms: first_byte(0.5)?,
         first_byte_p99_ms: first_byte(0.99)?,
@@ -134,7 +134,7 @@ fn measure(target: &Target, connections: usize, requests: u32) -> Result<Sample>
 }
 
 /// Returns description and peak memory in megabytes of each target with processes.
-fn peak_memory(targets: &[Target]) -> Vec<(String, f64)> {
+fn peak_memory(targets: &[ProxyTarget]) -> Vec<(String, f64)> {
     let megabytes = |server: &Server| server.tree().peak_memory() as f64 / 1e6;
     targets
         .iter()
@@ -143,12 +143,12 @@ fn peak_memory(targets: &[Target]) -> Vec<(String, f64)> {
 }
 
 /// Stops a target. Checks that `offshoot proxy` recorded all of its `calls`.
-fn finish(target: Target, folder: &Path, calls: usize) -> Result<()> {
+fn finish(target: ProxyTarget, folder: &Path, calls: usize) -> Result<()> {
     let Some(server) = target.server else { return Ok(()) };
     let name = target.kind.name();
     let start = Instant::now();
     let (status, log) = server.stop().with_context(|| format!("cannot stop {name}"))?;
-    if target.kind != Kind::Offshoot {
+    if target.kind != ProxyTargetKind::Offshoot {
         return Ok(());
     }
     if !status.success() {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::target::Kind;
+use super::target::ProxyTargetKind;
 
 /// One measurement of one target.
 #[derive(Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct ProxySample {
     pub(super) requests_per_second: f64,
     pub(super) first_byte_median_ms: f64,
     pub(super) first_byte_p99_ms: f64,
@@ -15,10 +15,10 @@ pub(super) struct Sample {
 }
 
 /// All measurements of one target at one number of connections, by round.
-pub(super) struct Row {
-    pub(super) kind: Kind,
+pub(super) struct ProxyRow {
+    pub(super) kind: ProxyTargetKind,
     pub(super) description: String,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<ProxySample>,
 }
 
 /// Peak memory of one target in megabytes.
@@ -31,15 +31,15 @@ pub(super) struct Memory {
 /// Formats the medians over the rounds for one number of connections.
 ///
 /// A ratio is the median of the ratios of each round, because load on the machine slows both sides of a round.
-pub(super) fn render(connections: usize, rows: &[Row]) -> String {
+pub(super) fn render(connections: usize, rows: &[ProxyRow]) -> String {
     let mut text = format!(
         "### {connections} connection{}\n\n\
          | target | requests/s | of direct | first byte, median ms | more than direct | first byte, p99 ms | CPU ms per request | of nginx |\n\
          |---|---|---|---|---|---|---|---|\n",
         if connections == 1 { "" } else { "s" }
     );
-    let direct = rows.iter().find(|row| row.kind == Kind::Direct);
-    let nginx = rows.iter().find(|row| row.kind == Kind::Nginx);
+    let direct = rows.iter().find(|row| row.kind == ProxyTargetKind::Direct);
+    let nginx = rows.iter().find(|row| row.kind == ProxyTargetKind::Nginx);
     for row in rows {
         let throughput =
             row.against(direct, |us, them| Some(us.requests_per_second / them.requests_per_second));
@@ -78,12 +78,16 @@ pub(super) fn render_memory(rows: &[Memory]) -> String {
     text
 }
 
-impl Row {
-    fn median(&self, value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+impl ProxyRow {
+    fn median(&self, value: impl Fn(&ProxySample) -> Option<f64>) -> Option<f64> {
         quantile(self.samples.iter().filter_map(value).collect(), 0.5)
     }
 
-    fn against(&self, other: Option<&Row>, ratio: impl Fn(&Sample, &Sample) -> Option<f64>) -> Option<f64> {
+    fn against(
+        &self,
+        other: Option<&ProxyRow>,
+        ratio: impl Fn(&ProxySample, &ProxySample) -> Option<f64>,
+    ) -> Option<f64> {
         let other = other.filter(|other| other.kind != self.kind)?;
         let ratios = self.samples.iter().zip(&other.samples).filter_map(|(us, them)| ratio(us, them));
         quantile(ratios.collect(), 0.5)
@@ -107,24 +111,28 @@ mod tests {
 
     use super::*;
 
-    fn row(kind: Kind, samples: &[(f64, f64, Option<f64>)]) -> Row {
-        let samples = samples.iter().map(|&(requests_per_second, first_byte, cpu_ms_per_request)| Sample {
-            requests_per_second,
-            first_byte_median_ms: first_byte,
-            first_byte_p99_ms: 2.0 * first_byte,
-            cpu_ms_per_request,
-        });
-        Row { kind, description: kind.name().to_owned(), samples: samples.collect() }
+    fn row(kind: ProxyTargetKind, samples: &[(f64, f64, Option<f64>)]) -> ProxyRow {
+        let samples =
+            samples.iter().map(|&(requests_per_second, first_byte, cpu_ms_per_request)| ProxySample {
+                requests_per_second,
+                first_byte_median_ms: first_byte,
+                first_byte_p99_ms: 2.0 * first_byte,
+                cpu_ms_per_request,
+            });
+        ProxyRow { kind, description: kind.name().to_owned(), samples: samples.collect() }
     }
 
     #[test]
     fn ratios_compare_within_a_round() {
         // The second round ran at half speed for everybody.
         let rows = [
-            row(Kind::Direct, &[(4000.0, 0.1, None), (2000.0, 0.2, None), (4000.0, 0.1, None)]),
-            row(Kind::Nginx, &[(2400.0, 0.5, Some(0.3)), (1200.0, 0.9, Some(0.3)), (2400.0, 0.5, Some(0.3))]),
+            row(ProxyTargetKind::Direct, &[(4000.0, 0.1, None), (2000.0, 0.2, None), (4000.0, 0.1, None)]),
             row(
-                Kind::Offshoot,
+                ProxyTargetKind::Nginx,
+                &[(2400.0, 0.5, Some(0.3)), (1200.0, 0.9, Some(0.3)), (2400.0, 0.5, Some(0.3))],
+            ),
+            row(
+                ProxyTargetKind::Offshoot,
                 &[(2000.0, 0.6, Some(0.6)), (1000.0, 1.0, Some(0.6)), (1000.0, 0.6, Some(0.6))],
             ),
         ];

@@ -13,8 +13,8 @@ use crate::command::{cargo, find, output, run};
 use crate::debian::{self, Program};
 
 /// One way to the upstream.
-pub(super) struct Target {
-    pub(super) kind: Kind,
+pub(super) struct ProxyTarget {
+    pub(super) kind: ProxyTargetKind,
     /// Version and configuration.
     pub(super) description: String,
     pub(super) address: SocketAddr,
@@ -23,47 +23,60 @@ pub(super) struct Target {
 
 /// Kinds of targets in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ProxyTargetKind {
     Direct,
     Nginx,
     Offshoot,
     Mitmproxy,
 }
 
-impl Kind {
-    pub(super) const ALL: [Kind; 4] = [Kind::Direct, Kind::Nginx, Kind::Offshoot, Kind::Mitmproxy];
+impl ProxyTargetKind {
+    pub(super) const ALL: [ProxyTargetKind; 4] = [
+        ProxyTargetKind::Direct,
+        ProxyTargetKind::Nginx,
+        ProxyTargetKind::Offshoot,
+        ProxyTargetKind::Mitmproxy,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Direct => "direct",
-            Kind::Nginx => "nginx",
-            Kind::Offshoot => "offshoot proxy",
-            Kind::Mitmproxy => "mitmproxy",
+            ProxyTargetKind::Direct => "direct",
+            ProxyTargetKind::Nginx => "nginx",
+            ProxyTargetKind::Offshoot => "offshoot proxy",
+            ProxyTargetKind::Mitmproxy => "mitmproxy",
         }
     }
 
     /// Starts the target for `upstream`, with its files in `folder`.
-    pub(super) fn start(self, upstream: SocketAddr, folder: &Path) -> Result<Target> {
+    pub(super) fn start(self, upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
         fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         match self {
-            Kind::Direct => {
-                Ok(Target { kind: self, description: "direct".to_owned(), address: upstream, server: None })
-            }
-            Kind::Nginx => nginx(upstream, folder),
-            Kind::Offshoot => offshoot(upstream, folder),
-            Kind::Mitmproxy => mitmproxy(upstream, folder),
+            ProxyTargetKind::Direct => Ok(ProxyTarget {
+                kind: self,
+                description: "direct".to_owned(),
+                address: upstream,
+                server: None,
+            }),
+            ProxyTargetKind::Nginx => nginx(upstream, folder),
+            ProxyTargetKind::Offshoot => offshoot(upstream, folder),
+            ProxyTargetKind::Mitmproxy => mitmproxy(upstream, folder),
         }
     }
 }
 
-impl Target {
-    fn start(kind: Kind, description: String, address: SocketAddr, mut server: Server) -> Result<Target> {
+impl ProxyTarget {
+    fn start(
+        kind: ProxyTargetKind,
+        description: String,
+        address: SocketAddr,
+        mut server: Server,
+    ) -> Result<ProxyTarget> {
         server.wait_for_port(address)?;
-        Ok(Target { kind, description, address, server: Some(server) })
+        Ok(ProxyTarget { kind, description, address, server: Some(server) })
     }
 }
 
-fn nginx(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+fn nginx(upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
     let upstreams =
         format!("upstream provider {{ server {upstream}; keepalive 64; keepalive_requests 1000000000; }}");
     // No buffering, and persistent connections.
@@ -73,7 +86,7 @@ fn nginx(upstream: SocketAddr, folder: &Path) -> Result<Target> {
       proxy_buffering off;
       proxy_request_buffering off;";
     let (version, address, server) = start_nginx(folder, &upstreams, location)?;
-    Target::start(Kind::Nginx, format!("nginx {version}, proxying only"), address, server)
+    ProxyTarget::start(ProxyTargetKind::Nginx, format!("nginx {version}, proxying only"), address, server)
 }
 
 /// Starts nginx with one worker and no log. Returns its version and address.
@@ -128,7 +141,7 @@ pub(super) fn offshoot_program() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
     let program = offshoot_program()?;
     let address = free_address()?;
     let server = Server::start(
@@ -146,10 +159,15 @@ fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<Target> {
         &folder.join("log"),
         StopSignal::Interrupt,
     )?;
-    Target::start(Kind::Offshoot, "offshoot proxy, redacting and recording".to_owned(), address, server)
+    ProxyTarget::start(
+        ProxyTargetKind::Offshoot,
+        "offshoot proxy, redacting and recording".to_owned(),
+        address,
+        server,
+    )
 }
 
-fn mitmproxy(upstream: SocketAddr, folder: &Path) -> Result<Target> {
+fn mitmproxy(upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
     let program = find("mitmdump").context("`mitmdump` is not installed")?;
     let version = output(Command::new(&program).arg("--version"))?;
     let version = version.lines().next().unwrap_or_default().trim_start_matches("Mitmproxy: ");
@@ -170,5 +188,5 @@ fn mitmproxy(upstream: SocketAddr, folder: &Path) -> Result<Target> {
     }
     let server = Server::start(&mut command, &folder.join("log"), StopSignal::Terminate)?;
     let mode = if stores { "streaming and storing" } else { "streaming, bodies not stored" };
-    Target::start(Kind::Mitmproxy, format!("mitmproxy {version}, {mode}"), address, server)
+    ProxyTarget::start(ProxyTargetKind::Mitmproxy, format!("mitmproxy {version}, {mode}"), address, server)
 }

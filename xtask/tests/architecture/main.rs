@@ -1,8 +1,7 @@
-//! `ARCHITECTURE.md` is true: the crates, the arrows between them, what the pure ones stay free of, and
-//! what each dependency is for.
+//! Checks that `ARCHITECTURE.md` is true: crates, dependencies between them, purity, and reasons of dependencies.
 //!
-//! [`rules`] holds one function a rule, each from the map and the workspace to what is wrong. Here they are
-//! put to the real ones, and shown to fail on a small house in which one thing at a time is broken.
+//! [`rules`] has one function per rule, from the map and the workspace to a list of problems. The tests apply the rules to
+//! this project, and to a small sample workspace with one mistake each.
 
 mod map;
 mod rules;
@@ -14,34 +13,34 @@ use map::Map;
 use workspace::Workspace;
 
 #[track_caller]
-fn holds(rule: fn(&Map, &Workspace) -> Vec<String>) {
-    let wrong = rule(&Map::read(), &Workspace::read());
-    assert!(wrong.is_empty(), "ARCHITECTURE.md and the workspace disagree:\n- {}", wrong.join("\n- "));
+fn assert_rule(rule: fn(&Map, &Workspace) -> Vec<String>) {
+    let problems = rule(&Map::read(), &Workspace::read());
+    assert!(problems.is_empty(), "ARCHITECTURE.md and the workspace differ:\n- {}", problems.join("\n- "));
 }
 
 #[test]
 fn every_crate_is_on_the_map_and_nothing_else() {
-    holds(rules::crates_are_on_the_map);
+    assert_rule(rules::crates_are_on_the_map);
 }
 
 #[test]
 fn every_arrow_is_allowed() {
-    holds(rules::arrows_are_allowed);
+    assert_rule(rules::arrows_are_allowed);
 }
 
 #[test]
 fn pure_crates_do_no_io_and_read_no_clock() {
-    holds(rules::pure_crates_are_pure);
+    assert_rule(rules::pure_crates_are_pure);
 }
 
 #[test]
 fn every_dependency_has_its_reason() {
-    holds(rules::dependencies_have_reasons);
+    assert_rule(rules::dependencies_have_reasons);
 }
 
 #[test]
 fn every_dependency_is_used() {
-    holds(rules::dependencies_are_used);
+    assert_rule(rules::dependencies_are_used);
 }
 
 const MAP: &str = "
@@ -58,8 +57,8 @@ Pure: `core`.
 | `proptest` | `core` (tests) | cuts |
 ";
 
-fn house() -> Workspace {
-    Workspace::of([
+fn sample_workspace() -> Workspace {
+    Workspace::new([
         (
             "core",
             &["proptest"][..],
@@ -69,12 +68,12 @@ fn house() -> Workspace {
     ])
 }
 
-/// Puts all rules to the small house after `change`.
+/// Applies all rules to the sample workspace after `change`.
 fn check(change: impl FnOnce(&mut String, &mut Workspace), expected: expect_test::Expect) {
-    let (mut map, mut house) = (MAP.to_owned(), house());
-    change(&mut map, &mut house);
+    let (mut map, mut workspace) = (MAP.to_owned(), sample_workspace());
+    change(&mut map, &mut workspace);
     let map = Map::parse(&map);
-    let wrong: Vec<String> = [
+    let problems: Vec<String> = [
         rules::crates_are_on_the_map,
         rules::arrows_are_allowed,
         rules::pure_crates_are_pure,
@@ -82,13 +81,13 @@ fn check(change: impl FnOnce(&mut String, &mut Workspace), expected: expect_test
         rules::dependencies_are_used,
     ]
     .into_iter()
-    .flat_map(|rule| rule(&map, &house))
+    .flat_map(|rule| rule(&map, &workspace))
     .collect();
-    expected.assert_eq(&wrong.join("\n"));
+    expected.assert_eq(&problems.join("\n"));
 }
 
 #[test]
-fn the_small_house_is_in_order() {
+fn the_sample_workspace_has_no_problem() {
     check(|_, _| {}, expect![""]);
 }
 
@@ -107,15 +106,15 @@ fn a_row_without_a_crate_is_named() {
     check(
         |map, _| *map = map.replace("IO |\n", "IO |\n| `attic` | empty | `roof` | anything |\n"),
         expect![[r#"
-            the table of crates has `attic`, which is no crate
-            the row of `attic` allows `roof`, which is no crate"#]],
+            the table of crates has `attic`, which is not a crate
+            the row of `attic` allows `roof`, which is not a crate"#]],
     );
 }
 
 #[test]
 fn an_arrow_that_is_not_allowed_is_named() {
     check(
-        |_, house| house.crate_mut("core").depend_on("edge", "use edge;"),
+        |_, workspace| workspace.crate_mut("core").depend_on("edge", "use edge;"),
         expect!["`core` depends on `edge`, which its row does not allow"],
     );
 }
@@ -123,9 +122,9 @@ fn an_arrow_that_is_not_allowed_is_named() {
 #[test]
 fn a_pure_crate_with_io_is_named() {
     check(
-        |map, house| {
+        |map, workspace| {
             *map = map.replace("`edge` | sockets", "`core`, `edge` | sockets");
-            house
+            workspace
                 .crate_mut("core")
                 .depend_on("tokio", "use std::{io, fs::File};\nlet now = Instant::now(); tokio();");
         },
@@ -137,15 +136,15 @@ fn a_pure_crate_with_io_is_named() {
 }
 
 #[test]
-fn a_map_that_calls_nothing_pure_is_refused() {
-    check(|map, _| *map = map.replace("Pure: `core`.", ""), expect!["the map calls no crate pure"]);
+fn a_map_without_pure_crates_is_refused() {
+    check(|map, _| *map = map.replace("Pure: `core`.", ""), expect!["the map lists no pure crate"]);
 }
 
 #[test]
 fn a_dependency_without_a_reason_is_named() {
     check(
-        |_, house| house.crate_mut("edge").depend_on("serde", "use serde;"),
-        expect!["`serde` is used by `edge`, but the table of dependencies says nowhere"],
+        |_, workspace| workspace.crate_mut("edge").depend_on("serde", "use serde;"),
+        expect!["`serde` is used by `edge`, but the table of dependencies lists no crate"],
     );
 }
 
@@ -153,17 +152,17 @@ fn a_dependency_without_a_reason_is_named() {
 fn a_reason_without_a_dependency_is_named() {
     check(
         |map, _| *map = map.replace("| sockets |", "| sockets |\n| `left-pad` | `edge` | looks |"),
-        expect!["`left-pad` is used by nobody, but the table of dependencies says `edge`"],
+        expect!["`left-pad` is used by no crate, but the table of dependencies lists `edge`"],
     );
 }
 
 #[test]
 fn a_dependency_that_no_source_names_is_named() {
     check(
-        |map, house| {
+        |map, workspace| {
             *map = map.replace("| sockets |", "| sockets |\n| `serde-json` | `edge` | looks |");
-            house.crate_mut("edge").depend_on("serde-json", "// serde_json would be nice");
+            workspace.crate_mut("edge").depend_on("serde-json", "// serde_json would be nice");
         },
-        expect!["`edge` declares `serde-json`, but no source of it names it"],
+        expect!["`edge` declares `serde-json`, but no source uses it"],
     );
 }

@@ -1,4 +1,4 @@
-//! The map: what `ARCHITECTURE.md` says, read from its tables.
+//! The map: the tables of `ARCHITECTURE.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,20 +19,20 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// The project's own map.
+    /// Reads the map of this project.
     pub(crate) fn read() -> Map {
         let path = workspace::root().join("ARCHITECTURE.md");
         Map::parse(&fs::read_to_string(path).expect("the project has an ARCHITECTURE.md"))
     }
 
-    /// Reads the two tables and the line by how they begin; all other text is for people.
+    /// Parses the two tables and the line `Pure:`. All other text is ignored.
     pub(crate) fn parse(text: &str) -> Map {
         let pure = text.lines().filter(|line| line.starts_with("Pure:")).flat_map(quoted).collect();
         Map { crates: table(text, "| crate |", 2), pure, dependencies: table(text, "| dependency |", 1) }
     }
 }
 
-/// The rows of the table whose head begins with `head`: the name in the first cell, and those in `column`.
+/// Returns the rows of the table whose head begins with `head`: the name in the first cell, and the names in `column`.
 fn table(text: &str, head: &str, column: usize) -> BTreeMap<String, Names> {
     let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
     rows.take_while(|line| line.starts_with('|'))

@@ -1,4 +1,4 @@
-//! The rules, one function each: from the map and the workspace to what is wrong.
+//! The rules, one function each: from the map and the workspace to a list of problems.
 
 use std::collections::BTreeMap;
 
@@ -27,49 +27,50 @@ pub(crate) fn crates_are_on_the_map(map: &Map, workspace: &Workspace) -> Vec<Str
     let is_crate = |name: &&String| workspace.crates.contains_key(*name);
     let missing = workspace.crates.keys().filter(|name| !map.crates.contains_key(*name));
     let missing = missing.map(|name| format!("crate `{name}` has no row in the table of crates"));
-    let invented = map.crates.keys().filter(|name| !is_crate(name));
-    let invented = invented.map(|name| format!("the table of crates has `{name}`, which is no crate"));
+    let unknown_rows = map.crates.keys().filter(|name| !is_crate(name));
+    let unknown_rows =
+        unknown_rows.map(|name| format!("the table of crates has `{name}`, which is not a crate"));
     let dangling = map.crates.iter().flat_map(|(name, allowed)| {
         let unknown = allowed.iter().filter(|other| !is_crate(other));
-        unknown.map(move |other| format!("the row of `{name}` allows `{other}`, which is no crate"))
+        unknown.map(move |other| format!("the row of `{name}` allows `{other}`, which is not a crate"))
     });
-    missing.chain(invented).chain(dangling).collect()
+    missing.chain(unknown_rows).chain(dangling).collect()
 }
 
-/// Arrows for tests are arrows too: a test that needs a room its crate must not know belongs to another room.
+/// Checks the dependencies between crates, also those for tests: a test that needs another dependency belongs to another crate.
 pub(crate) fn arrows_are_allowed(map: &Map, workspace: &Workspace) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for (name, krate) in &workspace.crates {
         let arrows = krate.dependencies.iter().filter(|other| workspace.crates.contains_key(*other));
         for other in arrows {
             if !map.crates.get(name).is_some_and(|allowed| allowed.contains(other)) {
-                wrong.push(format!("`{name}` depends on `{other}`, which its row does not allow"));
+                problems.push(format!("`{name}` depends on `{other}`, which its row does not allow"));
             }
         }
     }
-    wrong
+    problems
 }
 
 pub(crate) fn pure_crates_are_pure(map: &Map, workspace: &Workspace) -> Vec<String> {
     if map.pure.is_empty() {
-        return vec!["the map calls no crate pure".to_owned()];
+        return vec!["the map lists no pure crate".to_owned()];
     }
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for name in &map.pure {
         let Some(krate) = workspace.crates.get(name) else {
-            wrong.push(format!("the map calls `{name}` pure, which is no crate"));
+            problems.push(format!("the map lists the pure crate `{name}`, which is not a crate"));
             continue;
         };
         let impure = krate.dependencies.iter().filter(|name| IMPURE_DEPENDENCIES.contains(&name.as_str()));
-        wrong.extend(impure.map(|dependency| format!("pure `{name}` depends on `{dependency}`")));
+        problems.extend(impure.map(|dependency| format!("pure `{name}` depends on `{dependency}`")));
         for source in krate.sources.iter().filter(|source| !is_for_tests(source)) {
             let used = impure_uses(&source.text).into_iter();
-            wrong.extend(
+            problems.extend(
                 used.map(|what| format!("pure `{name}` uses `{what}` in `{}`", source.path.display())),
             );
         }
     }
-    wrong
+    problems
 }
 
 pub(crate) fn dependencies_have_reasons(map: &Map, workspace: &Workspace) -> Vec<String> {
@@ -79,37 +80,37 @@ pub(crate) fn dependencies_have_reasons(map: &Map, workspace: &Workspace) -> Vec
             users.entry(dependency).or_default().insert(name.clone());
         }
     }
-    let nobody = Names::new();
+    let none = Names::new();
     let all: Names = users.keys().copied().chain(map.dependencies.keys()).cloned().collect();
     all.iter()
         .filter_map(|dependency| {
-            let used = users.get(dependency).unwrap_or(&nobody);
-            let said = map.dependencies.get(dependency).unwrap_or(&nobody);
-            (used != said).then(|| {
-                let used = list(used, "nobody");
-                let said = list(said, "nowhere");
-                format!("`{dependency}` is used by {used}, but the table of dependencies says {said}")
+            let used = users.get(dependency).unwrap_or(&none);
+            let listed = map.dependencies.get(dependency).unwrap_or(&none);
+            (used != listed).then(|| {
+                let used = format_names(used);
+                let listed = format_names(listed);
+                format!("`{dependency}` is used by {used}, but the table of dependencies lists {listed}")
             })
         })
         .collect()
 }
 
 pub(crate) fn dependencies_are_used(_: &Map, workspace: &Workspace) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for (name, krate) in &workspace.crates {
         for dependency in &krate.dependencies {
             let identifier = dependency.replace('-', "_");
             if !krate.sources.iter().any(|source| words(&code(&source.text)).any(|word| word == identifier)) {
-                wrong.push(format!("`{name}` declares `{dependency}`, but no source of it names it"));
+                problems.push(format!("`{name}` declares `{dependency}`, but no source uses it"));
             }
         }
     }
-    wrong
+    problems
 }
 
-fn list(names: &Names, none: &str) -> String {
+fn format_names(names: &Names) -> String {
     if names.is_empty() {
-        return none.to_owned();
+        return "no crate".to_owned();
     }
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -122,7 +123,7 @@ fn is_for_tests(source: &Source) -> bool {
 /// Returns the impure items that a source uses outside its test modules.
 fn impure_uses(text: &str) -> Vec<&'static str> {
     let code = code(&without_tests(text));
-    // `use std::{io, fs::File};` names a module without its path: look into such lists too.
+    // `use std::{io, fs::File};` names modules without their path, so such lists are searched, too.
     let lists = code.split("use std::{").skip(1).map(|rest| rest.split(';').next().unwrap_or_default());
     let listed: Vec<&str> = lists.flat_map(words).collect();
     let module = |name: &&str| listed.contains(name) || code.contains(&format!("std::{name}"));
@@ -130,7 +131,7 @@ fn impure_uses(text: &str) -> Vec<&'static str> {
     IMPURE_MODULES.into_iter().filter(module).chain(IMPURE_TYPES.into_iter().filter(mentioned)).collect()
 }
 
-/// The text without the items under `#[cfg(test)]`; rustfmt lets an item end where its first line began.
+/// Removes the items under `#[cfg(test)]`. rustfmt indents the end of an item like its first line.
 fn without_tests(text: &str) -> String {
     let mut kept = String::new();
     let mut lines = text.lines();
@@ -150,7 +151,7 @@ fn without_tests(text: &str) -> String {
     kept
 }
 
-/// The text without its comments.
+/// Removes comments.
 fn code(text: &str) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }

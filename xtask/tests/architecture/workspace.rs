@@ -1,4 +1,4 @@
-//! The workspace as it is: its crates, what they declare, and their sources.
+//! The workspace: its crates, their dependencies, and their sources.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ pub(crate) struct Workspace {
 
 /// One crate.
 pub(crate) struct Crate {
-    /// Everything its `Cargo.toml` declares, for tests and build scripts too.
+    /// All dependencies in its `Cargo.toml`, also those for tests and build scripts.
     pub(crate) dependencies: Names,
     /// All its Rust files.
     pub(crate) sources: Vec<Source>,
@@ -29,7 +29,7 @@ pub(crate) struct Source {
 }
 
 impl Workspace {
-    /// Asks cargo for this workspace.
+    /// Reads this workspace with cargo.
     pub(crate) fn read() -> Workspace {
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -42,14 +42,14 @@ impl Workspace {
         Workspace { crates: packages.iter().map(|package| (name(package), Crate::read(package))).collect() }
     }
 
-    /// A workspace of our own making: name, dependencies and the text of the one source of each crate.
-    pub(crate) fn of<const N: usize>(crates: [(&str, &[&str], &str); N]) -> Workspace {
-        let made = crates.map(|(name, dependencies, text)| {
+    /// Creates a workspace from name, dependencies and source text of each crate.
+    pub(crate) fn new<const N: usize>(crates: [(&str, &[&str], &str); N]) -> Workspace {
+        let crates = crates.map(|(name, dependencies, text)| {
             let source = Source { path: format!("{name}.rs").into(), text: text.to_owned() };
             let dependencies = dependencies.iter().map(|dependency| (*dependency).to_owned()).collect();
             (name.to_owned(), Crate { dependencies, sources: vec![source] })
         });
-        Workspace { crates: made.into() }
+        Workspace { crates: crates.into() }
     }
 
     pub(crate) fn crate_mut(&mut self, name: &str) -> &mut Crate {
@@ -62,7 +62,7 @@ impl Crate {
         let manifest = Path::new(package["manifest_path"].as_str().expect("a package has a manifest"));
         let dependencies = package["dependencies"].as_array().expect("a package lists its dependencies");
         let mut sources = Vec::new();
-        collect_sources(manifest.parent().expect("a manifest lies in a folder"), &mut sources);
+        collect_sources(manifest.parent().expect("a manifest is in a folder"), &mut sources);
         Crate { dependencies: dependencies.iter().map(name).collect(), sources }
     }
 
@@ -73,9 +73,9 @@ impl Crate {
     }
 }
 
-/// The folder of the workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
 }
 
 fn name(value: &Value) -> String {
@@ -89,7 +89,7 @@ fn collect_sources(folder: &Path, sources: &mut Vec<Source>) {
             collect_sources(&path, sources);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("sources are text");
-            let path = path.strip_prefix(root()).expect("sources lie in the workspace").to_owned();
+            let path = path.strip_prefix(root()).expect("sources are in the workspace").to_owned();
             sources.push(Source { path, text });
         }
     }

@@ -26,5 +26,7 @@ fn public_type(line: &str) -> Option<&str> {
         .iter()
         .find_map(|kind| definition.strip_prefix(kind))?;
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-    (!line.starts_with(' ') || !definition.starts_with("type ")).then_some(&rest[..end])
+    let is_associated = line.starts_with(' ') && definition.starts_with("type ");
+    // A macro defines types without a literal name.
+    (end > 0 && !is_associated).then_some(&rest[..end])
 }

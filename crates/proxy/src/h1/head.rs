@@ -7,8 +7,7 @@ use thiserror::Error;
 use super::Framing;
 
 /// Maximum length of a head.
-const MAX_HEAD: usize = 1 << 20;
-const MAX_HEADERS: usize = 512;
+const MAX_HEAD: usize = 2 << 20;
 
 /// Headers for one connection only. They are passed on but not recorded.
 const HOP_BY_HOP: &[&str] =
@@ -111,7 +110,7 @@ pub(crate) struct RequestHead {
 impl RequestHead {
     /// Parses the head at the beginning of `bytes`. Returns it with its length, or `None` if it is not complete.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HeadError> {
-        let mut headers = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut headers = vec![httparse::EMPTY_HEADER; count_lines(bytes)];
         let mut parsed = httparse::Request::new(&mut headers);
         let length = match parsed.parse(bytes).map_err(HeadError::Syntax)? {
             httparse::Status::Complete(length) => length,
@@ -161,7 +160,7 @@ impl ResponseHead {
     /// Parses the head at the beginning of `bytes`, which answers a request with this method. Returns it with its length,
     /// or `None` if it is not complete.
     pub(crate) fn parse(bytes: &[u8], method: &str) -> Result<Option<(Self, usize)>, HeadError> {
-        let mut headers = vec![httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut headers = vec![httparse::EMPTY_HEADER; count_lines(bytes)];
         let mut parsed = httparse::Response::new(&mut headers);
         let mut lenient = httparse::ParserConfig::default();
         lenient.allow_obsolete_multiline_headers_in_responses(true);
@@ -196,6 +195,12 @@ fn head(bytes: &[u8], headers: &[httparse::Header<'_>], version: Option<u8>) -> 
     let places =
         headers.iter().map(|header| (range_in(bytes, header.name.as_bytes()), range_in(bytes, header.value)));
     Head { bytes: bytes.to_vec(), headers: places.collect(), minor: version.unwrap_or(1) }
+}
+
+/// Returns the number of lines up to the end of the head, which is more than the number of its headers.
+fn count_lines(bytes: &[u8]) -> usize {
+    let is_empty = |line: &&[u8]| matches!(line, [] | [b'\r']);
+    bytes.split(|byte| *byte == b'\n').skip_while(is_empty).take_while(|line| !is_empty(line)).count()
 }
 
 /// Returns the range of `part`, a slice of `whole`.

@@ -21,8 +21,8 @@ use super::traffic::{ExchangeIndex, RecordedTraffic, TurnIndex};
 use crate::cache_sim::CacheSim;
 use crate::serve::{Request, identity};
 
-/// Maximum length of a value in a difference.
-const MAX_VALUE: usize = 120;
+/// Maximum length of a path, pointer or value in a message.
+const MAX_TEXT: usize = 120;
 
 /// Chooses the recorded reply for each live request.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl Responder {
         let miss = ReplayMiss {
             request: match request.path() {
                 "" => format!("{} /", request.method),
-                path => format!("{} {path}", request.method),
+                path => format!("{} {}", request.method, shortened(path)),
             },
             why: no_match.why,
             is_side,
@@ -323,18 +323,50 @@ impl Responder {
 }
 
 fn describe(difference: &Difference) -> String {
-    let short = |text: &str| match text.len() > MAX_VALUE {
-        true => format!("{}…", &text[..text.floor_char_boundary(MAX_VALUE)]),
-        false => text.to_owned(),
-    };
-    let value = |value: &Option<String>| value.as_deref().map_or("nothing".to_owned(), short);
+    let value = |value: &Option<String>| value.as_deref().map_or("nothing".to_owned(), shortened);
     match difference {
         Difference::Value { pointer, left, right } => {
-            format!("`{pointer}`: recorded {}, now {}", value(left), value(right))
+            format!("`{}`: recorded {}, now {}", shortened(pointer), value(left), value(right))
         }
-        Difference::Spelling { pointer, .. } => format!("`{pointer}`: equal value, written differently"),
+        Difference::Spelling { pointer, .. } => {
+            format!("`{}`: equal value, written differently", shortened(pointer))
+        }
         Difference::Bytes { offset, left, right } => {
-            format!("byte {offset}: recorded {}, now {}", short(left), short(right))
+            format!("byte {offset}: recorded {}, now {}", shortened(left), shortened(right))
+        }
+    }
+}
+
+/// Shortens a text of a request for a message, and escapes its control characters.
+fn shortened(text: &str) -> String {
+    let mut short = String::new();
+    for c in text.chars() {
+        if short.len() >= MAX_TEXT {
+            short.push('…');
+            break;
+        }
+        match c.is_control() {
+            true => short.extend(c.escape_default()),
+            false => short.push(c),
+        }
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_short_and_has_no_control_characters() {
+        let long = format!("\u{1b}[31m{}", "x".repeat(1_000));
+        for difference in [
+            Difference::Value { pointer: long.clone(), left: Some(long.clone()), right: None },
+            Difference::Spelling { pointer: long.clone(), offset: 1 },
+            Difference::Bytes { offset: 1, left: long.clone(), right: long.clone() },
+        ] {
+            let text = describe(&difference);
+            assert!(text.len() < 500 && !text.contains('\u{1b}') && text.contains("…"), "{text}");
         }
     }
 }

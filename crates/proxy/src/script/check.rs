@@ -3,34 +3,14 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::Spanned;
 
-use super::format::{Capture, Item, Lane, Match, ScriptFile, Turn, Wait, When};
+use super::format::{Capture, Lane, Match, ReplyItem, ScriptFile, Turn, Wait, When};
+use super::mistake::{CheckResult, ScriptMistake};
 use super::template::{Template, is_name};
 
 /// Names of values that always exist.
 pub(super) const BUILT_IN: &[&str] = &["workspace", "lane", "turn"];
-
-/// A mistake and its position.
-#[derive(Debug)]
-pub(super) struct ScriptMistake {
-    what: String,
-    at: Location,
-}
-
-impl ScriptMistake {
-    pub(super) fn at<T>(place: &Spanned<T>, what: impl Into<String>) -> Self {
-        Self { what: what.into(), at: place.referenced }
-    }
-}
-
-impl std::fmt::Display for ScriptMistake {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, at line {}, column {}", self.what, self.at.line(), self.at.column())
-    }
-}
-
-type CheckResult = Result<(), ScriptMistake>;
 
 /// Returns the first mistake.
 pub(super) fn check(file: &ScriptFile) -> CheckResult {
@@ -215,11 +195,11 @@ impl<'f> TurnCheck<'f> {
 }
 
 /// Returns the placeholders in a part of a reply.
-fn names(item: &Item) -> Result<Vec<String>, String> {
+fn names(item: &ReplyItem) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     match item {
-        Item::Text(text) | Item::Thinking(text) => found.extend(text.names().map(str::to_owned)),
-        Item::Call(alternatives) => {
+        ReplyItem::Text(text) | ReplyItem::Thinking(text) => found.extend(text.names().map(str::to_owned)),
+        ReplyItem::Call(alternatives) => {
             for call in &alternatives.0 {
                 if !matches!(call.input, Value::Object(_) | Value::String(_) | Value::Null) {
                     let what = "`input` must be a mapping, or a text for a tool with free text";

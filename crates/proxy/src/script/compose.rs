@@ -4,7 +4,7 @@ use serde_json::Value;
 use session::{Block, CallId, Reply, ToolCall, Usage};
 use wire::dialect::{Dialect, Prompt, ToolExecution};
 
-use super::format::{Call, Failure, Item, Tokens, Turn};
+use super::format::{ReplyItem, ScriptCall, ScriptFailure, ScriptTokens, Turn};
 use super::player::{ClaimedTurn, ScriptMiss, ScriptPlayer, ScriptedReply};
 use super::prompt_text;
 use super::template::Template;
@@ -28,13 +28,13 @@ pub(super) fn compose(
 fn error(
     player: &ScriptPlayer,
     claimed: &ClaimedTurn,
-    failure: &Failure,
+    failure: &ScriptFailure,
 ) -> Result<ScriptedReply, ScriptMiss> {
     let message = match &failure.message {
         Some(message) => message.fill(|name| player.value(claimed, name))?,
         None => format!("error scripted by {}", player.name(claimed)),
     };
-    let Failure { status, kind, retry_after, .. } = failure;
+    let ScriptFailure { status, kind, retry_after, .. } = failure;
     Ok(ScriptedReply::Error { status: status.0, kind: kind.clone(), message, retry_after: *retry_after })
 }
 
@@ -48,9 +48,9 @@ fn reply(
     let mut draft = Vec::new();
     for item in turn.reply.iter().flatten() {
         draft.push(match &item.value {
-            Item::Text(text) => DraftPart::Text(text.fill(|name| player.value(claimed, name))?),
-            Item::Thinking(text) => DraftPart::Thinking(text.fill(|name| player.value(claimed, name))?),
-            Item::Call(alternatives) => {
+            ReplyItem::Text(text) => DraftPart::Text(text.fill(|name| player.value(claimed, name))?),
+            ReplyItem::Thinking(text) => DraftPart::Thinking(text.fill(|name| player.value(claimed, name))?),
+            ReplyItem::Call(alternatives) => {
                 let (call, name, execution) = choose(player, claimed, &alternatives.0, prompt)?;
                 DraftPart::Call(call, name, input(player, claimed, &call.input, execution)?)
             }
@@ -77,7 +77,7 @@ fn reply(
         });
     }
     let has_calls = blocks.iter().any(|block| matches!(block, Block::ToolCall(_)));
-    let Tokens { input, output, cache_read, cache_write } = turn.usage;
+    let ScriptTokens { input, output, cache_read, cache_write } = turn.usage;
     Ok(Reply {
         id: player.unique_id(&format!("{of_reply}_{stem}")),
         model: prompt.model.clone().unwrap_or_else(|| "scripted".into()),
@@ -91,16 +91,16 @@ fn reply(
 enum DraftPart<'t> {
     Text(String),
     Thinking(String),
-    Call(&'t Call, String, String),
+    Call(&'t ScriptCall, String, String),
 }
 
 /// Returns the first alternative with a tool that the request offers, else the first that needs no offer.
 fn choose<'t>(
     player: &ScriptPlayer,
     claimed: &ClaimedTurn,
-    alternatives: &'t [Call],
+    alternatives: &'t [ScriptCall],
     prompt: &Prompt,
-) -> Result<(&'t Call, String, ToolExecution), ScriptMiss> {
+) -> Result<(&'t ScriptCall, String, ToolExecution), ScriptMiss> {
     let named = || alternatives.iter().flat_map(|call| call.tool.0.iter().map(move |name| (call, name)));
     let found = named().find_map(|(call, name)| {
         Some((call, name.clone(), prompt_text::offered_tool(prompt, name)?.execution))

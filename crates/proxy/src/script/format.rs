@@ -37,7 +37,7 @@ pub(super) struct Lane {
     pub(super) turns: Spanned<Vec<Spanned<Turn>>>,
     /// For replies without calls.
     pub(super) stop_reason: Option<StopName>,
-    pub(super) pace: Option<Pace>,
+    pub(super) pace: Option<ScriptPace>,
 }
 
 /// Conditions, all of which must hold.
@@ -66,13 +66,13 @@ pub(super) struct Turn {
     pub(super) capture: BTreeMap<String, Spanned<Capture>>,
     #[serde(default)]
     pub(super) wait_for: Vec<Spanned<Wait>>,
-    pub(super) reply: Option<Vec<Spanned<Item>>>,
+    pub(super) reply: Option<Vec<Spanned<ReplyItem>>>,
     /// Instead of a reply.
-    pub(super) error: Option<Failure>,
+    pub(super) error: Option<ScriptFailure>,
     #[serde(default)]
-    pub(super) usage: Tokens,
+    pub(super) usage: ScriptTokens,
     pub(super) stop_reason: Option<StopName>,
-    pub(super) pace: Option<Pace>,
+    pub(super) pace: Option<ScriptPace>,
 }
 
 /// Conditions, all of which must hold.
@@ -115,15 +115,15 @@ pub(super) struct Wait {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Item {
+pub(super) enum ReplyItem {
     Text(Template),
     Thinking(Template),
-    Call(OneOrMore<Call>),
+    Call(OneOrMore<ScriptCall>),
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) tool: OneOrMore<String>,
     /// True if the call is made even if the request does not offer the tool.
     #[serde(default)]
@@ -136,7 +136,7 @@ pub(super) struct Call {
 /// An error in the provider's format.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Failure {
+pub(super) struct ScriptFailure {
     pub(super) status: Status,
     pub(super) kind: Option<String>,
     pub(super) message: Option<Template>,
@@ -146,7 +146,7 @@ pub(super) struct Failure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Tokens {
+pub(super) struct ScriptTokens {
     pub(super) input: u64,
     pub(super) output: u64,
     pub(super) cache_read: u64,
@@ -155,7 +155,7 @@ pub(super) struct Tokens {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Pace {
+pub(super) struct ScriptPace {
     /// Before the first event.
     pub(super) first_ms: u64,
     /// Between two events.
@@ -279,10 +279,10 @@ impl Turn {
     }
 
     /// Returns the calls with all their alternatives.
-    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
+    pub(super) fn calls(&self) -> impl Iterator<Item = &ScriptCall> {
         self.reply.iter().flatten().flat_map(|item| match &item.value {
-            Item::Call(call) => call.0.as_slice(),
-            Item::Text(_) | Item::Thinking(_) => &[],
+            ReplyItem::Call(call) => call.0.as_slice(),
+            ReplyItem::Text(_) | ReplyItem::Thinking(_) => &[],
         })
     }
 }

@@ -9,6 +9,7 @@ mod check;
 mod compose;
 mod endpoint;
 mod format;
+mod mistake;
 mod player;
 mod prompt_text;
 mod report;
@@ -25,7 +26,8 @@ use thiserror::Error;
 use format::Lane;
 
 pub use report::{ScriptReport, UnusedTurn};
-pub use server::{PriorConversation, ScriptedModel};
+pub use server::ScriptedModel;
+pub use shared::PriorConversation;
 
 /// A script cannot be used.
 #[derive(Debug, Error)]

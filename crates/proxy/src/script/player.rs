@@ -12,7 +12,7 @@ use wire::dialect::Prompt;
 
 use super::agent::{FoundTurn, ScriptAgent, TurnKey};
 use super::captures::{CapturedValues, capture};
-use super::format::{Lane, Pace, Turn, Wait};
+use super::format::{Lane, ScriptPace, Turn, Wait};
 use super::report::UnusedTurn;
 use super::resumed::{PriorTurns, prior_turns};
 use super::{Script, compose};
@@ -261,7 +261,7 @@ impl ScriptPlayer {
     }
 
     /// Returns the pace of the turn.
-    pub(super) fn pace(&self, claimed: &ClaimedTurn) -> Pace {
+    pub(super) fn pace(&self, claimed: &ClaimedTurn) -> ScriptPace {
         self.turn_of(claimed).pace.or(self.lane_of(claimed.agent).pace).unwrap_or_default()
     }
 

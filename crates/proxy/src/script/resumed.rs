@@ -4,7 +4,7 @@ use serde_saphyr::Spanned;
 use session::{Block, CallId, Role};
 use wire::dialect::Prompt;
 
-use super::format::{Call, Item, Turn};
+use super::format::{ReplyItem, ScriptCall, Turn};
 use super::template::Template;
 
 /// The position of a conversation in the script.
@@ -59,7 +59,7 @@ fn replies(prompt: &Prompt) -> Vec<Vec<&Block>> {
 fn is_like(turn: &Turn, reply: &[&Block]) -> bool {
     let items = || turn.reply.iter().flatten().map(|item| &item.value);
     let called: Vec<&str> = reply.iter().filter_map(|block| tool_name(block)).collect();
-    let planned: Vec<&[Call]> = items().filter_map(alternatives).collect();
+    let planned: Vec<&[ScriptCall]> = items().filter_map(alternatives).collect();
     let same_calls = called.len() == planned.len()
         && called
             .iter()
@@ -85,17 +85,17 @@ fn block_text(block: &Block) -> Option<&str> {
     }
 }
 
-fn alternatives(item: &Item) -> Option<&[Call]> {
+fn alternatives(item: &ReplyItem) -> Option<&[ScriptCall]> {
     match item {
-        Item::Call(calls) => Some(&calls.0),
-        Item::Text(_) | Item::Thinking(_) => None,
+        ReplyItem::Call(calls) => Some(&calls.0),
+        ReplyItem::Text(_) | ReplyItem::Thinking(_) => None,
     }
 }
 
-fn item_text(item: &Item) -> Option<&Template> {
+fn item_text(item: &ReplyItem) -> Option<&Template> {
     match item {
-        Item::Text(template) => Some(template),
-        Item::Thinking(_) | Item::Call(_) => None,
+        ReplyItem::Text(template) => Some(template),
+        ReplyItem::Thinking(_) | ReplyItem::Call(_) => None,
     }
 }
 

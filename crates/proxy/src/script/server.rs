@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use wire::dialect::{Dialect, EncodeError, ProviderError};
 
 use super::endpoint::Endpoint;
-use super::format::Pace;
+use super::format::ScriptPace;
 use super::player::{ScriptMiss, ScriptedReply};
-use super::shared::SharedScript;
+use super::shared::{PriorConversation, SharedScript};
 use super::{Script, ScriptReport};
 use crate::cache_sim::{self, CacheSim};
 use crate::serve::{Client, Request, accept, http};
@@ -62,17 +62,6 @@ impl ScriptedModel {
     pub fn report(&self) -> ScriptReport {
         self.shared.report()
     }
-}
-
-/// A conversation that another scripted model served before this one started.
-#[derive(Clone, Copy, Debug)]
-pub struct PriorConversation<'a> {
-    /// Last answered request, or the first request if none was answered.
-    pub last_request: &'a [u8],
-    /// That request with its reply appended to the messages, and the raw bytes of the reply.
-    pub answered: Option<(&'a [u8], &'a [u8])>,
-    /// Number of error responses since then.
-    pub failures: u32,
 }
 
 impl Drop for ScriptedModel {
@@ -164,7 +153,7 @@ impl ModelRequest<'_> {
         self.client.write(&http::json(400, "x-should-retry: false\r\n", &body)).await
     }
 
-    async fn send(&mut self, id: &RequestId, body: &ResponseBody, pace: Pace) -> io::Result<()> {
+    async fn send(&mut self, id: &RequestId, body: &ResponseBody, pace: ScriptPace) -> io::Result<()> {
         let mut heard = Vec::new();
         let status = body.status();
         let done = self.send_parts(id, body, pace, &mut heard).await;
@@ -180,7 +169,7 @@ impl ModelRequest<'_> {
         &mut self,
         id: &RequestId,
         body: &ResponseBody,
-        pace: Pace,
+        pace: ScriptPace,
         heard: &mut Vec<u8>,
     ) -> io::Result<()> {
         self.client.wait(Duration::from_millis(pace.first_ms)).await?;

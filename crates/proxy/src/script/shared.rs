@@ -9,9 +9,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::dialect::{DecodedResponse, Dialect, Prompt};
 
-use super::format::Pace;
+use super::format::ScriptPace;
 use super::player::{ClaimedTurn, ScriptMiss, ScriptPlayer, ScriptedReply};
-use super::server::PriorConversation;
 use super::{Script, ScriptReport, prompt_text};
 use crate::serve::identity;
 
@@ -22,6 +21,17 @@ pub(super) struct SharedScript {
     state: Mutex<ScriptState>,
     /// Notified when a reply was sent.
     sent: watch::Sender<()>,
+}
+
+/// A conversation that another scripted model served before this one started.
+#[derive(Clone, Copy, Debug)]
+pub struct PriorConversation<'a> {
+    /// Last answered request, or the first request if none was answered.
+    pub last_request: &'a [u8],
+    /// That request with its reply appended to the messages, and the raw bytes of the reply.
+    pub answered: Option<(&'a [u8], &'a [u8])>,
+    /// Number of error responses since then.
+    pub failures: u32,
 }
 
 #[derive(Debug)]
@@ -71,7 +81,7 @@ impl SharedScript {
         &self,
         claimed: &ClaimedTurn,
         prompt: &Prompt,
-    ) -> Result<(ScriptedReply, Pace), ScriptMiss> {
+    ) -> Result<(ScriptedReply, ScriptPace), ScriptMiss> {
         let begun = Instant::now();
         // Subscribed before the first check, so that no change is missed between two checks.
         let mut sent = self.sent.subscribe();

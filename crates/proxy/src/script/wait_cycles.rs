@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use super::check::ScriptMistake;
 use super::format::{ScriptFile, Wait};
+use super::mistake::ScriptMistake;
 
 /// A turn: index of the lane, and index in the lane.
 type Node = (usize, usize);

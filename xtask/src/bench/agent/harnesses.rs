@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use harness::{Asked, Places, Ready};
 
-use super::table::{Row, Sample};
+use super::table::{HarnessRow, HarnessSample};
 use crate::bench::process;
 use crate::bench::server::{Server, StopSignal};
 use crate::cache;
@@ -32,7 +32,7 @@ struct HarnessTarget {
 }
 
 /// Measures each harness in turn, in an order that rotates from round to round, after a warm-up.
-pub(super) fn measure(offshoot: &Path, folder: &Path, rounds: u16) -> Result<Vec<Row>> {
+pub(super) fn measure(offshoot: &Path, folder: &Path, rounds: u16) -> Result<Vec<HarnessRow>> {
     // Not in our own folders, because harnesses read files in all folders above their workspace.
     let slots = tempfile::Builder::new().prefix("offshoot-bench-").tempdir_in("/var/tmp")?;
     let mut targets = Vec::new();
@@ -40,15 +40,15 @@ pub(super) fn measure(offshoot: &Path, folder: &Path, rounds: u16) -> Result<Vec
         let folder = folder.join(name);
         targets.push(HarnessTarget::prepare(name, offshoot, folder, slots.path())?);
     }
-    let mut rows: Vec<Row> =
-        targets.iter().map(|target| Row { name: target.name.clone(), samples: Vec::new() }).collect();
+    let mut rows: Vec<HarnessRow> =
+        targets.iter().map(|target| HarnessRow { name: target.name.clone(), samples: Vec::new() }).collect();
     for round in 0..=rounds {
         for turn in 0..targets.len() {
             let at = (turn + usize::from(round)) % targets.len();
             let target = &targets[at];
             let sample =
                 target.measure(offshoot, round).with_context(|| format!("cannot measure {}", target.name))?;
-            let Sample { seconds, megabytes, .. } = sample;
+            let HarnessSample { seconds, megabytes, .. } = sample;
             let which = if round == 0 { "warm-up".to_owned() } else { format!("round {round}") };
             eprintln!("{which}, {}: {seconds:.3} s, {megabytes:.0} MB", target.name);
             if round > 0 {
@@ -99,7 +99,7 @@ impl HarnessTarget {
     }
 
     /// Measures one start with a new model, because an old one would use other ids for a second conversation.
-    fn measure(&self, offshoot: &Path, round: u16) -> Result<Sample> {
+    fn measure(&self, offshoot: &Path, round: u16) -> Result<HarnessSample> {
         let place = self.folder.join(round.to_string());
         fs::create_dir(&place)?;
         let (model, address) = self.model(offshoot, &place)?;
@@ -129,7 +129,7 @@ impl HarnessTarget {
             "it sent {requests} requests, expected {MIN_REQUESTS}\n{}",
             errors()
         );
-        Ok(Sample {
+        Ok(HarnessSample {
             seconds: used.took.as_secs_f64(),
             cpu: used.cpu.as_secs_f64(),
             megabytes: used.memory as f64 / 1e6,

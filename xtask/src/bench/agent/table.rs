@@ -12,7 +12,7 @@ const MIN_SHARE: f64 = 0.5;
 
 /// One measurement of one harness.
 #[derive(Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct HarnessSample {
     pub(super) seconds: f64,
     pub(super) cpu: f64,
     pub(super) megabytes: f64,
@@ -20,9 +20,9 @@ pub(super) struct Sample {
 }
 
 /// All measurements of one harness, by round.
-pub(super) struct Row {
+pub(super) struct HarnessRow {
     pub(super) name: String,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<HarnessSample>,
 }
 
 /// Steps per second with a number of concurrent runs, by round.
@@ -46,8 +46,8 @@ impl StepSpeeds {
     }
 }
 
-impl Row {
-    fn median(&self, value: impl Fn(&Sample) -> f64) -> Option<f64> {
+impl HarnessRow {
+    fn median(&self, value: impl Fn(&HarnessSample) -> f64) -> Option<f64> {
         quantile(self.samples.iter().map(value).collect(), 0.5)
     }
 
@@ -59,7 +59,7 @@ impl Row {
 }
 
 /// Returns the factor between the better other harness and ours, the first row, as median of the ratios of each round.
-fn better(rows: &[Row], value: impl Fn(&Sample) -> f64) -> Option<f64> {
+fn better(rows: &[HarnessRow], value: impl Fn(&HarnessSample) -> f64) -> Option<f64> {
     let (ours, others) = rows.split_first()?;
     let ratios = ours.samples.iter().enumerate().filter_map(|(round, us)| {
         let them = others.iter().filter_map(|row| row.samples.get(round)).map(&value);
@@ -69,7 +69,7 @@ fn better(rows: &[Row], value: impl Fn(&Sample) -> f64) -> Option<f64> {
 }
 
 /// Formats the medians of the harnesses.
-pub(super) fn harnesses(rows: &[Row]) -> String {
+pub(super) fn harnesses(rows: &[HarnessRow]) -> String {
     let mut text = "#### Twenty reads\n\n\
          | harness | start to exit, s | slowest, s | CPU, s | peak memory, MB | requests |\n\
          |---|---:|---:|---:|---:|---:|\n"
@@ -119,7 +119,7 @@ pub(super) fn steps(speeds: &[StepSpeeds]) -> String {
 }
 
 /// Formats the aims with the measured figures.
-pub(super) fn aims(rows: &[Row], speeds: &[StepSpeeds]) -> String {
+pub(super) fn aims(rows: &[HarnessRow], speeds: &[StepSpeeds]) -> String {
     let mut text = "#### The aims\n\n| figure | aim | measured | |\n|---|---|---|---|\n".to_owned();
     let mut line = |figure: &str, aim: String, measured: Option<f64>, unit: &str, least: f64| {
         let Some(measured) = measured else { return };
@@ -150,14 +150,14 @@ mod tests {
 
     use super::*;
 
-    fn row(name: &str, samples: &[(f64, f64)]) -> Row {
-        let sample = |&(seconds, megabytes): &(f64, f64)| Sample {
+    fn row(name: &str, samples: &[(f64, f64)]) -> HarnessRow {
+        let sample = |&(seconds, megabytes): &(f64, f64)| HarnessSample {
             seconds,
             cpu: seconds / 2.0,
             megabytes,
             requests: 21,
         };
-        Row { name: name.to_owned(), samples: samples.iter().map(sample).collect() }
+        HarnessRow { name: name.to_owned(), samples: samples.iter().map(sample).collect() }
     }
 
     #[test]

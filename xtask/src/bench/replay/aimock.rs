@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::target::{Kind, Pace, Target};
+use super::target::{ReplayPace, ReplayTarget, ReplayTargetKind};
 use crate::bench::load::{self, LoadCall};
 use crate::bench::on_runtime;
 use crate::bench::server::{Server, StopSignal, free_address};
@@ -38,14 +38,19 @@ pub(super) fn record(
 }
 
 /// Starts aimock with its fixtures.
-pub(super) fn replay(traffic: Traffic, fixtures: &Path, pace: Pace, folder: &Path) -> Result<Target> {
-    if pace == Pace::Instant {
+pub(super) fn replay(
+    traffic: Traffic,
+    fixtures: &Path,
+    pace: ReplayPace,
+    folder: &Path,
+) -> Result<ReplayTarget> {
+    if pace == ReplayPace::Instant {
         remove_timings(fixtures)?;
     }
     // aimock divides the text into new events. Its default of 20 characters would produce four times as many.
     let length = traffic.delta_length().to_string();
     let (address, server) = start(fixtures, &["--strict", "--chunk-size", &length], &folder.join("log"))?;
-    Target::start(Kind::Aimock, format!("aimock {VERSION}"), address, server)
+    ReplayTarget::start(ReplayTargetKind::Aimock, format!("aimock {VERSION}"), address, server)
 }
 
 fn start(fixtures: &Path, more: &[&str], log: &Path) -> Result<(SocketAddr, Server)> {

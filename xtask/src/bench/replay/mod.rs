@@ -15,8 +15,8 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use self::table::{PerformanceAim, Row, Sample};
-use self::target::{Kind, Target};
+use self::table::{PerformanceAim, ReplayRow, ReplaySample};
+use self::target::{ReplayTarget, ReplayTargetKind};
 use super::load::{self, LoadCall};
 use super::process::ProcessTree;
 use super::proxy::SETTLE;
@@ -91,7 +91,10 @@ fn start_upstream(folder: &Path, events: usize, gap: u64) -> Result<(Server, std
 }
 
 /// Starts the installed targets.
-fn start_all(kinds: &[Kind], start: impl Fn(Kind) -> Result<Target>) -> Vec<Target> {
+fn start_all(
+    kinds: &[ReplayTargetKind],
+    start: impl Fn(ReplayTargetKind) -> Result<ReplayTarget>,
+) -> Vec<ReplayTarget> {
     let mut targets = Vec::new();
     for kind in kinds {
         match start(*kind) {
@@ -106,11 +109,11 @@ fn start_all(kinds: &[Kind], start: impl Fn(Kind) -> Result<Target>) -> Vec<Targ
 fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<PerformanceAim>> {
     let traffic = Traffic { request: size, events: EVENTS, is_agent: true };
     let (upstream, address) = start_upstream(folder, EVENTS, 0)?;
-    let start = |kind: Kind| kind.start(traffic, address, &folder.join(kind.name()));
-    let targets = start_all(&Kind::ALL, start);
+    let start = |kind: ReplayTargetKind| kind.start(traffic, address, &folder.join(kind.name()));
+    let targets = start_all(&ReplayTargetKind::ALL, start);
     drop(upstream);
     let (mut aims, mut early) = (Vec::new(), Vec::new());
-    let mut tables = CONNECTIONS.map(|_| targets.iter().map(Row::of).collect::<Vec<_>>());
+    let mut tables = CONNECTIONS.map(|_| targets.iter().map(ReplayRow::of).collect::<Vec<_>>());
     for round in 0..args.rounds as usize {
         for (connections, rows) in CONNECTIONS.into_iter().zip(&mut tables) {
             for turn in 0..targets.len() {
@@ -126,7 +129,7 @@ fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<Per
             }
         }
         if round == 0 {
-            early = targets.iter().map(Target::peak_memory).collect();
+            early = targets.iter().map(ReplayTarget::peak_memory).collect();
         }
     }
     for (connections, rows) in CONNECTIONS.into_iter().zip(&tables) {
@@ -139,7 +142,12 @@ fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<Per
 }
 
 /// Measures a number of requests, and the CPU time of the target until it is idle again.
-fn measure(target: &Target, traffic: Traffic, connections: usize, requests: u32) -> Result<Sample> {
+fn measure(
+    target: &ReplayTarget,
+    traffic: Traffic,
+    connections: usize,
+    requests: u32,
+) -> Result<ReplaySample> {
     let tree = target.server.tree();
     let mut before = None;
     let on_start = || before = Some(ProcessTree::cpu(tree));
@@ -151,7 +159,7 @@ fn measure(target: &Target, traffic: Traffic, connections: usize, requests: u32)
     let used = tree.cpu() - before.context("the measurement did not start")?;
     let median =
         quantile(load.milliseconds(|response| response.total), 0.5).context("nothing was measured")?;
-    Ok(Sample {
+    Ok(ReplaySample {
         requests_per_second: f64::from(requests) / load.elapsed.as_secs_f64(),
         total_median_ms: median,
         cpu_ms_per_request: used.as_secs_f64() * 1e3 / f64::from(requests),
@@ -161,10 +169,10 @@ fn measure(target: &Target, traffic: Traffic, connections: usize, requests: u32)
 }
 
 /// Stops a target. Checks that `offshoot replay` served each turn and each request.
-fn finish(target: Target) -> Result<()> {
+fn finish(target: ReplayTarget) -> Result<()> {
     let name = target.kind.name();
     let (status, log) = target.server.stop().with_context(|| format!("cannot stop {name}"))?;
-    if target.kind == Kind::Offshoot && !status.success() {
+    if target.kind == ReplayTargetKind::Offshoot && !status.success() {
         bail!("{name} ended with {status}, so its figures are invalid\n{log}");
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::table::{PaceRow, PerformanceAim, render_pace};
-use super::target::{Kind, Pace, Target, offshoot, record};
+use super::target::{ReplayPace, ReplayTarget, ReplayTargetKind, offshoot, record};
 use super::{aimock, start_upstream};
 use crate::bench::load::{self, LoadCall, Reads};
 use crate::bench::on_runtime;
@@ -22,7 +22,7 @@ const GAP: u64 = 15_000;
 pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<PerformanceAim>> {
     let (upstream, address) = start_upstream(folder, TRAFFIC.events, GAP)?;
     let mut targets = Vec::new();
-    for kind in [Kind::Offshoot, Kind::Aimock] {
+    for kind in [ReplayTargetKind::Offshoot, ReplayTargetKind::Aimock] {
         match prepare(kind, address, &folder.join(kind.name())) {
             Ok(target) => targets.push(target),
             Err(error) => eprintln!("the pace of {} is not measured: {error:#}", kind.name()),
@@ -42,16 +42,16 @@ pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<PerformanceAim>>
         }
     }
     println!("{}", render_pace(&rows));
-    Ok(rows.iter().filter(|row| row.kind == Kind::Offshoot).map(PaceRow::aim).collect())
+    Ok(rows.iter().filter(|row| row.kind == ReplayTargetKind::Offshoot).map(PaceRow::aim).collect())
 }
 
 /// Lets a target record the slow response and replay it. Returns the reads of the recorded response, too.
-fn prepare(kind: Kind, upstream: SocketAddr, folder: &Path) -> Result<(Target, Reads)> {
+fn prepare(kind: ReplayTargetKind, upstream: SocketAddr, folder: &Path) -> Result<(ReplayTarget, Reads)> {
     fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
-    if kind == Kind::Aimock {
+    if kind == ReplayTargetKind::Aimock {
         let (fixtures, reads) = aimock::record(TRAFFIC, upstream, folder)?;
-        return Ok((aimock::replay(TRAFFIC, &fixtures, Pace::Recorded, folder)?, reads));
+        return Ok((aimock::replay(TRAFFIC, &fixtures, ReplayPace::Recorded, folder)?, reads));
     }
     let (recording, reads) = record(TRAFFIC, upstream, folder)?;
-    Ok((offshoot(&recording, Pace::Recorded, folder)?, reads))
+    Ok((offshoot(&recording, ReplayPace::Recorded, folder)?, reads))
 }

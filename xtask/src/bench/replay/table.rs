@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::target::{Kind, Target};
+use super::target::{ReplayTarget, ReplayTargetKind};
 use crate::bench::load::Reads;
 use crate::bench::table::{Memory, cell, quantile, render_memory as memory};
 
@@ -15,7 +15,7 @@ const MAX_DEVIATION: f64 = 0.05;
 
 /// One measurement of one target.
 #[derive(Clone)]
-pub(super) struct Sample {
+pub(super) struct ReplaySample {
     pub(super) requests_per_second: f64,
     pub(super) total_median_ms: f64,
     pub(super) cpu_ms_per_request: f64,
@@ -25,10 +25,10 @@ pub(super) struct Sample {
 }
 
 /// All measurements of one target at one number of connections, by round.
-pub(super) struct Row {
-    pub(super) kind: Kind,
+pub(super) struct ReplayRow {
+    pub(super) kind: ReplayTargetKind,
     pub(super) description: String,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<ReplaySample>,
 }
 
 /// A performance target.
@@ -39,17 +39,17 @@ pub(super) struct PerformanceAim {
     pub(super) is_met: bool,
 }
 
-impl Row {
-    pub(super) fn of(target: &Target) -> Row {
-        Row { kind: target.kind, description: target.description.clone(), samples: Vec::new() }
+impl ReplayRow {
+    pub(super) fn of(target: &ReplayTarget) -> ReplayRow {
+        ReplayRow { kind: target.kind, description: target.description.clone(), samples: Vec::new() }
     }
 
-    fn median(&self, value: impl Fn(&Sample) -> f64) -> Option<f64> {
+    fn median(&self, value: impl Fn(&ReplaySample) -> f64) -> Option<f64> {
         quantile(self.samples.iter().map(value).collect(), 0.5)
     }
 
     /// Returns the median of the ratios of each round.
-    fn against(&self, other: Option<&Row>, value: impl Fn(&Sample) -> f64) -> Option<f64> {
+    fn against(&self, other: Option<&ReplayRow>, value: impl Fn(&ReplaySample) -> f64) -> Option<f64> {
         let other = other.filter(|other| other.kind != self.kind)?;
         let ratios = self.samples.iter().zip(&other.samples).map(|(us, them)| value(us) / value(them));
         quantile(ratios.collect(), 0.5)
@@ -61,7 +61,7 @@ impl Row {
         (!self.samples.is_empty()).then(|| all / self.samples.len() as f64)
     }
 
-    fn cpu_against(&self, other: Option<&Row>) -> Option<f64> {
+    fn cpu_against(&self, other: Option<&ReplayRow>) -> Option<f64> {
         let other = other.filter(|other| other.kind != self.kind)?.cpu()?;
         (other > 0.0).then_some(self.cpu()? / other)
     }
@@ -74,7 +74,7 @@ impl Row {
 }
 
 /// Formats the medians over the rounds for one size and one number of connections.
-pub(super) fn render(size: usize, connections: usize, rows: &[Row]) -> String {
+pub(super) fn render(size: usize, connections: usize, rows: &[ReplayRow]) -> String {
     let mut text = format!(
         "### A request of {} KB, {connections} connection{}\n\n\
          | target | requests/s | of nginx | whole response, median ms | CPU ms per request | of nginx | distinct bodies |\n\
@@ -82,7 +82,7 @@ pub(super) fn render(size: usize, connections: usize, rows: &[Row]) -> String {
         size / 1000,
         if connections == 1 { "" } else { "s" }
     );
-    let nginx = rows.iter().find(|row| row.kind == Kind::Nginx);
+    let nginx = rows.iter().find(|row| row.kind == ReplayTargetKind::Nginx);
     for row in rows {
         let (answers, bodies) = row.bodies();
         writeln!(
@@ -101,8 +101,10 @@ pub(super) fn render(size: usize, connections: usize, rows: &[Row]) -> String {
 }
 
 /// Returns the aims of our row.
-pub(super) fn aims(size: usize, connections: usize, rows: &[Row]) -> Vec<PerformanceAim> {
-    let Some(ours) = rows.iter().find(|row| row.kind == Kind::Offshoot) else { return Vec::new() };
+pub(super) fn aims(size: usize, connections: usize, rows: &[ReplayRow]) -> Vec<PerformanceAim> {
+    let Some(ours) = rows.iter().find(|row| row.kind == ReplayTargetKind::Offshoot) else {
+        return Vec::new();
+    };
     let Some(cpu) = ours.cpu() else { return Vec::new() };
     let (answers, bodies) = ours.bodies();
     let what = format!("{} KB, connections: {connections}", size / 1000);
@@ -133,7 +135,7 @@ pub(super) fn render_aims(aims: &[PerformanceAim]) -> String {
 }
 
 /// Formats the peak memory of each target after the first round and now.
-pub(super) fn render_memory(targets: &[Target], early: &[f64]) -> String {
+pub(super) fn render_memory(targets: &[ReplayTarget], early: &[f64]) -> String {
     let rows = targets.iter().zip(early).map(|(target, early)| Memory {
         description: target.description.clone(),
         after_first_round: *early,
@@ -144,14 +146,14 @@ pub(super) fn render_memory(targets: &[Target], early: &[f64]) -> String {
 
 /// Replays at the recorded pace, with the recorded reads.
 pub(super) struct PaceRow {
-    pub(super) kind: Kind,
+    pub(super) kind: ReplayTargetKind,
     description: String,
     recorded: Reads,
     replayed: Vec<Reads>,
 }
 
 impl PaceRow {
-    pub(super) fn of(target: &Target, recorded: &Reads) -> PaceRow {
+    pub(super) fn of(target: &ReplayTarget, recorded: &Reads) -> PaceRow {
         PaceRow {
             kind: target.kind,
             description: target.description.clone(),
@@ -239,23 +241,23 @@ mod tests {
 
     use super::*;
 
-    fn row(kind: Kind, samples: &[(f64, f64, &[u64])]) -> Row {
-        let samples = samples.iter().map(|&(requests_per_second, cpu_ms_per_request, bodies)| Sample {
+    fn row(kind: ReplayTargetKind, samples: &[(f64, f64, &[u64])]) -> ReplayRow {
+        let samples = samples.iter().map(|&(requests_per_second, cpu_ms_per_request, bodies)| ReplaySample {
             requests_per_second,
             total_median_ms: 1e3 / requests_per_second,
             cpu_ms_per_request,
             responses: 10,
             bodies: bodies.iter().copied().collect(),
         });
-        Row { kind, description: kind.name().to_owned(), samples: samples.collect() }
+        ReplayRow { kind, description: kind.name().to_owned(), samples: samples.collect() }
     }
 
     #[test]
     fn bodies_are_counted_over_all_rounds() {
         let rows = [
-            row(Kind::Nginx, &[(8000.0, 0.05, &[7]), (4000.0, 0.05, &[7])]),
-            row(Kind::Offshoot, &[(4000.0, 0.15, &[7]), (2000.0, 0.15, &[7])]),
-            row(Kind::Aimock, &[(800.0, 1.5, &[1, 2, 3]), (400.0, 1.5, &[3, 4])]),
+            row(ReplayTargetKind::Nginx, &[(8000.0, 0.05, &[7]), (4000.0, 0.05, &[7])]),
+            row(ReplayTargetKind::Offshoot, &[(4000.0, 0.15, &[7]), (2000.0, 0.15, &[7])]),
+            row(ReplayTargetKind::Aimock, &[(800.0, 1.5, &[1, 2, 3]), (400.0, 1.5, &[3, 4])]),
         ];
         expect![[r#"
             ### A request of 20 KB, 1 connection
@@ -284,7 +286,7 @@ mod tests {
             times.iter().enumerate().map(|(at, ms)| (Duration::from_millis(*ms), at + 1)).collect()
         };
         let paced = PaceRow {
-            kind: Kind::Offshoot,
+            kind: ReplayTargetKind::Offshoot,
             description: "offshoot replay".to_owned(),
             recorded: reads(&[100, 500, 1000]),
             replayed: vec![reads(&[101, 503, 1010]), reads(&[100, 500, 940])],

@@ -14,8 +14,8 @@ use crate::bench::target::{self, RECORDING, start_nginx};
 use crate::bench::traffic::Traffic;
 
 /// A server that has the recorded response.
-pub(super) struct Target {
-    pub(super) kind: Kind,
+pub(super) struct ReplayTarget {
+    pub(super) kind: ReplayTargetKind,
     /// Version and configuration.
     pub(super) description: String,
     pub(super) address: SocketAddr,
@@ -24,61 +24,62 @@ pub(super) struct Target {
 
 /// Kinds of targets in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ReplayTargetKind {
     Nginx,
     Offshoot,
     Aimock,
 }
 
-/// Pace of a replay.
+/// ReplayPace of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Pace {
+pub(super) enum ReplayPace {
     Instant,
     Recorded,
 }
 
-impl Kind {
-    pub(super) const ALL: [Kind; 3] = [Kind::Nginx, Kind::Offshoot, Kind::Aimock];
+impl ReplayTargetKind {
+    pub(super) const ALL: [ReplayTargetKind; 3] =
+        [ReplayTargetKind::Nginx, ReplayTargetKind::Offshoot, ReplayTargetKind::Aimock];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Nginx => "nginx",
-            Kind::Offshoot => "offshoot replay",
-            Kind::Aimock => "aimock",
+            ReplayTargetKind::Nginx => "nginx",
+            ReplayTargetKind::Offshoot => "offshoot replay",
+            ReplayTargetKind::Aimock => "aimock",
         }
     }
 
     /// Records one call to `upstream` in `folder`, and starts the target at instant pace.
-    pub(super) fn start(self, traffic: Traffic, upstream: SocketAddr, folder: &Path) -> Result<Target> {
+    pub(super) fn start(self, traffic: Traffic, upstream: SocketAddr, folder: &Path) -> Result<ReplayTarget> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         match self {
-            Kind::Nginx => nginx(traffic, folder),
-            Kind::Offshoot => {
+            ReplayTargetKind::Nginx => nginx(traffic, folder),
+            ReplayTargetKind::Offshoot => {
                 let (recording, _) = record(traffic, upstream, folder)?;
-                offshoot(&recording, Pace::Instant, folder)
+                offshoot(&recording, ReplayPace::Instant, folder)
             }
-            Kind::Aimock => {
+            ReplayTargetKind::Aimock => {
                 let (fixtures, _) = aimock::record(traffic, upstream, folder)?;
-                aimock::replay(traffic, &fixtures, Pace::Instant, folder)
+                aimock::replay(traffic, &fixtures, ReplayPace::Instant, folder)
             }
         }
     }
 }
 
-impl Target {
+impl ReplayTarget {
     pub(super) fn start(
-        kind: Kind,
+        kind: ReplayTargetKind,
         description: String,
         address: SocketAddr,
         mut server: Server,
-    ) -> Result<Target> {
+    ) -> Result<ReplayTarget> {
         server.wait_for_port(address)?;
-        Ok(Target { kind, description, address, server })
+        Ok(ReplayTarget { kind, description, address, server })
     }
 
     /// Returns the required response body; `None` for aimock, which does not keep the bytes.
     pub(super) fn expected(&self, traffic: Traffic) -> Option<Vec<u8>> {
-        (self.kind != Kind::Aimock).then(|| traffic.events().concat().into_bytes())
+        (self.kind != ReplayTargetKind::Aimock).then(|| traffic.events().concat().into_bytes())
     }
 
     /// Returns the peak memory in megabytes.
@@ -88,14 +89,14 @@ impl Target {
 }
 
 /// Starts nginx with a static file. nginx refuses a POST to a file; the file is its error page.
-fn nginx(traffic: Traffic, folder: &Path) -> Result<Target> {
+fn nginx(traffic: Traffic, folder: &Path) -> Result<ReplayTarget> {
     let file = folder.join("files/v1/messages");
     fs::create_dir_all(file.parent().context("a file is in a folder")?)?;
     fs::write(&file, traffic.events().concat()).context("cannot write the file of nginx")?;
     let http = "sendfile on; tcp_nopush on; open_file_cache max=10; default_type text/event-stream;";
     let location = format!("root {}; error_page 405 =200 $uri;", folder.join("files").display());
     let (version, address, server) = start_nginx(folder, http, &location)?;
-    Target::start(Kind::Nginx, format!("nginx {version}, a static file"), address, server)
+    ReplayTarget::start(ReplayTargetKind::Nginx, format!("nginx {version}, a static file"), address, server)
 }
 
 /// Records one call with `offshoot proxy`. Returns the recording and the reads of the client.
@@ -105,7 +106,7 @@ pub(super) fn record(
     folder: &Path,
 ) -> Result<(PathBuf, load::Reads)> {
     let folder = folder.join("recorder");
-    let proxy = target::Kind::Offshoot.start(upstream, &folder)?;
+    let proxy = target::ProxyTargetKind::Offshoot.start(upstream, &folder)?;
     let expected = Some(traffic.events().concat().into_bytes());
     let call = LoadCall { request: traffic.request(proxy.address), expected };
     let reads = crate::bench::on_runtime(load::once(proxy.address, &call))?;
@@ -114,10 +115,10 @@ pub(super) fn record(
     Ok((folder.join(RECORDING), reads))
 }
 
-pub(super) fn offshoot(recording: &Path, pace: Pace, folder: &Path) -> Result<Target> {
+pub(super) fn offshoot(recording: &Path, pace: ReplayPace, folder: &Path) -> Result<ReplayTarget> {
     let program = target::offshoot_program()?;
     let address = free_address()?;
-    let pace = if pace == Pace::Instant { "instant" } else { "recorded" };
+    let pace = if pace == ReplayPace::Instant { "instant" } else { "recorded" };
     let server = Server::start(
         Command::new(program)
             .arg("replay")
@@ -127,5 +128,5 @@ pub(super) fn offshoot(recording: &Path, pace: Pace, folder: &Path) -> Result<Ta
         &folder.join("log"),
         StopSignal::Interrupt,
     )?;
-    Target::start(Kind::Offshoot, "offshoot replay".to_owned(), address, server)
+    ReplayTarget::start(ReplayTargetKind::Offshoot, "offshoot replay".to_owned(), address, server)
 }

@@ -14,7 +14,7 @@ use session::{Block, Reply, RunId, Usage};
 use store::{Filter, ModelCallStatus, Options, RunStatus, Store, StoreError};
 
 use super::verdict::RunSnapshots;
-use crate::provider::{self, Pace, Provider};
+use crate::provider::{self, Provider, ReplyPace};
 
 /// Run id of the root, so that its script can name its jobs.
 pub(super) const ROOT: &str = "1m7gsoakroot0000";
@@ -75,7 +75,7 @@ impl TreeProvider {
     pub(super) fn start(journal: PathBuf) -> Result<TreeProvider> {
         let asked = Arc::<Mutex<BTreeMap<QuestionKey, usize>>>::default();
         let (seen, gates) = (Arc::clone(&asked), journal.clone());
-        let provider = Provider::start(Pace::Events(GAP), move |body| {
+        let provider = Provider::start(ReplyPace::Events(GAP), move |body| {
             let (asked, line) = line_for(body);
             *seen.lock().expect("lock is not poisoned").entry(asked.clone()).or_default() += 1;
             reply_to(&asked, wait_for_gate(line, &gates))

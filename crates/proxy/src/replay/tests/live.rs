@@ -313,6 +313,17 @@ async fn a_request_that_was_not_recorded_gets_an_error_that_names_the_nearest() 
 }
 
 #[tokio::test]
+async fn a_miss_is_reported_in_short_lines() {
+    let live = Story::new("main > hello\nmain < text good day").play(&ReplaySettings::default()).await;
+    let (status, body) = get(&live.server, &format!("/{}", "x".repeat(200_000))).await;
+    assert_eq!(status, 500);
+    let report = live.server.report();
+    assert_eq!(report.misses.len(), 1);
+    let longest = report.to_string().lines().chain(body.lines()).map(str::len).max();
+    assert!(longest < Some(500), "{longest:?}");
+}
+
+#[tokio::test]
 async fn side_calls_are_answered_as_often_as_they_come() {
     let story = Story::new(
         "
