@@ -104,11 +104,11 @@ fn broken_chunks_end_the_answer_there() {
 
 #[test]
 fn a_provider_that_is_not_there() {
-    let nobody = {
+    let unreachable = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
     };
-    let station = Station::before(nobody);
+    let station = Station::before(unreachable);
     let mut harness = connect(station.addr);
     harness.write_all(REQUEST).unwrap();
     let received = String::from_utf8(read_to_close(&mut harness)).unwrap();
@@ -390,8 +390,8 @@ fn whatever_ends_is_kept_before_the_harness_hears_of_it() {
         kept_at_its_end(case, &Station::before(provider), REQUEST);
     }
     for _ in 0..3 {
-        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        kept_at_its_end("unreachable", &Station::before(nobody), REQUEST);
+        let unreachable = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        kept_at_its_end("unreachable", &Station::before(unreachable), REQUEST);
         let station = Station::new(&["/a=http://127.0.0.1:1", "/b=http://127.0.0.1:1"]);
         kept_at_its_end("no prefix", &station, b"GET /c HTTP/1.1\r\nHost: x\r\n\r\n");
     }

@@ -88,9 +88,9 @@ async fn ask(addr: SocketAddr, sends: Sends) -> (Vec<u16>, String) {
     if !matches!(sends, Sends::WhenAllowed | Sends::Late) {
         send(&mut body);
     }
-    while let Some(Ok(told)) = poll_fn(|cx| answering.poll_informational(cx)).await {
-        interim.push(told.status().as_u16());
-        if told.status() == 100 {
+    while let Some(Ok(response)) = poll_fn(|cx| answering.poll_informational(cx)).await {
+        interim.push(response.status().as_u16());
+        if response.status() == 100 {
             send(&mut body);
         }
     }

@@ -424,7 +424,7 @@ fn what_is_learned_late_is_removed_from_what_was_written() {
     send("", &long);
     wait_until(|| station.dir().join("provider_dumps/r000002_response.json").exists());
     let dump = std::fs::read(station.dir().join("provider_dumps/r000001_request.json")).unwrap();
-    assert!(memchr::memmem::find(&dump, value.as_bytes()).is_some(), "nobody could know by then");
+    assert!(memchr::memmem::find(&dump, value.as_bytes()).is_some(), "it was unknown by then");
     send(&format!("x-api-key: {value}\r\n"), "end");
     let opened = station.seal();
     for (path, bytes) in files(&opened.folder.path().join("recording")) {

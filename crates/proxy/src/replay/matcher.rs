@@ -134,7 +134,7 @@ impl TurnMatcher {
         };
         let (same_shape, others): (Vec<TurnIndex>, Vec<TurnIndex>) =
             candidates.iter().copied().partition(has_same_shape);
-        // The last main agent is meant, whatever its text is; and the text of a probe does not matter.
+        // A main agent matches with any text, because only one turn is left for it, and so does a probe.
         let is_meant = |kind| kind == LaneKind::Main && outline.has_tools;
         let least = |kind| if is_meant(kind) || outline.is_probe { 0 } else { SIMILAR };
         // Two agents may have equal replies in their history. Each stays with the lane that it began with.

@@ -179,7 +179,7 @@ impl Stopped {
         let sealed = self.finished.seal(&dir, self.manifest).unwrap();
         let recording = Recording::open(&dir).unwrap();
         assert_eq!(recording.damage().unwrap(), Vec::<String>::new());
-        recording::source::Source::open(&dir).unwrap(); // whatever was lost, it is whole as far as it says
+        recording::source::Source::open(&dir).unwrap(); // a recording with losses is readable
         Opened { recording, sealed, folder: self.folder }
     }
 }

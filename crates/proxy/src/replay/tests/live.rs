@@ -245,8 +245,8 @@ async fn names_the_harness_made_are_put_into_the_replies() {
     );
     let mut live = story.play(&ReplaySettings::default()).await;
     assert_eq!(
-        live.ask("main", "work in /home/somebody/else please").await,
-        "call t1 Task look into /home/somebody/else/src"
+        live.ask("main", "work in /home/user/else please").await,
+        "call t1 Task look into /home/user/else/src"
     );
     assert_eq!(
         live.ask("main", "result t1 started as alpha and beta, hurry").await,
