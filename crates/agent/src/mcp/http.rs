@@ -4,7 +4,7 @@
 //! Only answers are received. No stream is opened for messages that the server might send by itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -110,7 +110,7 @@ impl Transport<RoleClient> for HttpTransport {
     }
 
     async fn close(&mut self) -> Result<(), HttpError> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.readers.lock().expect("no holder panics").abort_all();
         if self.sender.session_headers().contains_key(SESSION) {
             let _ =
                 tokio::time::timeout(CLOSE_TIMEOUT, self.sender.request(Method::DELETE, Bytes::new())).await;
@@ -150,7 +150,7 @@ impl HttpSender {
                 Ok(())
             }
             "text/event-stream" => {
-                let mut readers = readers.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut readers = readers.lock().expect("no holder panics");
                 while readers.try_join_next().is_some() {}
                 readers.spawn(self.clone().read_stream(response, asked));
                 Ok(())
@@ -232,11 +232,11 @@ impl HttpSender {
     }
 
     fn set_session_header(&self, name: &'static str, value: HeaderValue) {
-        self.session_headers.lock().unwrap_or_else(PoisonError::into_inner).insert(name, value);
+        self.session_headers.lock().expect("no holder panics").insert(name, value);
     }
 
     fn session_headers(&self) -> HeaderMap {
-        self.session_headers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.session_headers.lock().expect("no holder panics").clone()
     }
 }
 

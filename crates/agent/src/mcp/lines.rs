@@ -1,7 +1,7 @@
 //! Transport to a server process: each message is one line.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::service::RoleClient;
@@ -39,7 +39,7 @@ where
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         if let JsonRpcMessage::Request(request) = &message {
-            self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(request.id.clone());
+            self.pending.lock().expect("no holder panics").push(request.id.clone());
         }
         let write = Arc::clone(&self.write);
         async move {
@@ -92,7 +92,7 @@ impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
         if line.is_empty() {
             return None;
         }
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self.pending.lock().expect("no holder panics");
         let message = message::read(line).or_else(|error| {
             tracing::debug!(%error, "a line of an MCP server is no message");
             let answered = message::answered_request(line, &pending).ok_or(())?;

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use rustix::fs::{Mode, OFlags, RenameFlags, ResolveFlags};
@@ -55,14 +55,14 @@ pub(super) struct DisarmedList(Arc<Mutex<Vec<DisarmedPlace>>>);
 impl DisarmedList {
     /// Adds places, and returns the new length.
     pub(super) fn add(&self, made: impl IntoIterator<Item = DisarmedPlace>) -> usize {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock().expect("no holder panics");
         all.extend(made);
         all.len()
     }
 
     /// Returns the places after the first `reported` ones.
     pub(super) fn since(&self, reported: usize) -> Vec<DisarmedPlace> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock().expect("no holder panics");
         all.get(reported..).unwrap_or_default().to_vec()
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use session::RunId;
@@ -71,7 +71,7 @@ pub(crate) struct KillSwitch(Arc<Mutex<Option<ChildStdin>>>);
 
 impl KillSwitch {
     pub(crate) fn kill(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.lock().expect("no holder panics").take();
     }
 }
 
@@ -199,7 +199,7 @@ impl Processes {
         let mut line = serde_json::to_vec(order)?;
         line.push(b'\n');
         stdin.write_all(&line).await?;
-        kill_switch.0.lock().unwrap_or_else(PoisonError::into_inner).replace(stdin);
+        kill_switch.0.lock().expect("no holder panics").replace(stdin);
         let kill_on_drop = KillOnDrop(kill_switch);
         Ok(RunningCommand {
             process,
@@ -226,11 +226,11 @@ impl Processes {
         if let Some((store, root)) = &self.journal {
             store.record_process(root, process, at).await.map_err(|error| error.to_string())?;
         }
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).push((of, kill_on_drop));
+        self.background.lock().expect("no holder panics").push((of, kill_on_drop));
         let workspace = workspace.to_owned();
         let noted =
             BackgroundCommand { name: name.to_owned(), workspace: workspace.clone(), made, reported: 0 };
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(noted);
+        self.noted.lock().expect("no holder panics").push(noted);
         self.live.send_modify(|live| *live += 1);
         let this = Arc::clone(self);
         tokio::spawn(async move {
@@ -254,7 +254,7 @@ impl Processes {
 
     /// Returns descriptions of protected places that background commands have created, each once.
     pub(crate) fn take_notices(&self) -> Vec<String> {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock().expect("no holder panics");
         let unsaid = noted.iter_mut().flat_map(|BackgroundCommand { name, workspace, made, reported }| {
             let made = made.since(*reported);
             *reported += made.len();
@@ -267,7 +267,7 @@ impl Processes {
 
     /// Returns true if a command runs in the background.
     pub(crate) fn has_background(&self) -> bool {
-        !self.background.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.background.lock().expect("no holder panics").is_empty()
     }
 
     /// Ends processes that an earlier process of ours left behind.
@@ -284,12 +284,12 @@ impl Processes {
 
     /// Ends the background commands of a run.
     pub(crate) fn end_background_of(&self, run: &RunId) {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| of != run);
+        self.background.lock().expect("no holder panics").retain(|(of, _)| of != run);
     }
 
     /// Ends all commands, and waits until they are gone.
     pub(crate) async fn end_all(&self) {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.background.lock().expect("no holder panics").clear();
         let mut live = self.live.subscribe();
         let gone = live.wait_for(|live| *live == 0);
         if tokio::time::timeout(CLEANUP_TIMEOUT, gone).await.is_err() {
