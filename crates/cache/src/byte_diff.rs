@@ -1,4 +1,4 @@
-//! The first bytes that differ, for people.
+//! First differing bytes of two blocks, for display.
 
 use std::ops::Range;
 
@@ -6,23 +6,23 @@ use wire::json::Document;
 
 use crate::explanation::CacheMiss;
 
-/// How much is shown of a text.
+/// Maximum length of an excerpt.
 const SHOWN: usize = 60;
-/// How much of that comes before the difference.
+/// Maximum length of the part before the difference.
 const BEFORE: usize = 16;
 
-/// Where two blocks part.
+/// First difference of two blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByteDiff {
-    /// The innermost value that holds the first byte that differs.
+    /// Pointer to the innermost value with the first differing byte.
     pub pointer: String,
-    /// What stands there now.
+    /// Excerpt of this request.
     pub here: String,
-    /// What stood there before.
+    /// Excerpt of the previous request.
     pub there: String,
 }
 
-/// Where a missed prefix differs, from the bodies of the request and of the one before it.
+/// Returns the first difference of a missed prefix, from the bodies of the request and of the previous one.
 pub fn byte_diff(miss: &CacheMiss, here: &[u8], there: &[u8]) -> Option<ByteDiff> {
     let [ours, theirs] = miss.spans.clone();
     let (Some(ours), Some(theirs)) = (ours.clone(), theirs.clone()) else {
@@ -40,13 +40,13 @@ pub fn byte_diff(miss: &CacheMiss, here: &[u8], there: &[u8]) -> Option<ByteDiff
     let at = (ours.start + same).min(ours.end.saturating_sub(1));
     let inner = document.pointer_at(at);
     let pointer = if inner.starts_with(&miss.pointer) { inner } else { miss.pointer.clone() };
-    // What comes before the value is only its frame.
+    // The bytes before the value are only its frame.
     let value = document.root().pointer(&pointer).map_or(ours.start, |value| value.span().start + 1);
     let lead = same.min(at.saturating_sub(value)).min(BEFORE);
     Some(ByteDiff { pointer, here: around(our_text, same, lead), there: around(their_text, same, lead) })
 }
 
-/// What stands around a place, from `lead` bytes before it, with a sign where there is more.
+/// Returns an excerpt around an offset, from `lead` bytes before it, with ellipses where text is cut off.
 fn around(text: &[u8], at: usize, lead: usize) -> String {
     let from = at.saturating_sub(lead).min(text.len());
     let to = (from + SHOWN).min(text.len());

@@ -1,55 +1,57 @@
-//! Two recordings of one intent: which breaks are new, and what they come to.
+//! Comparison of two recordings of one scenario: new cache breaks and their cost.
 
 use std::fmt;
 
 use session::Usage;
 
-use crate::explanation::{CacheMiss, CacheReport, Explanation, LaneOpening};
+use crate::explanation::{CacheMiss, Explanation};
 use crate::prompt::CacheMarker;
 use crate::reason::Reason;
+use crate::report::CacheReport;
+use crate::report::LaneOpening;
 use crate::rules::{CacheRules, StoragePolicy};
-use crate::simulator::effective;
+use crate::simulator::cacheable_markers;
 use crate::totals::input_usd;
 
-/// One part in so many more is still as much: no two recordings say the same to the letter.
+/// Tolerance: one part in so many counts as equal, because no two recordings are identical.
 const SLACK: u64 = 4;
 
-/// A break of the prefix that another recording has not.
+/// Cache break that the other recording does not have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheBreak {
-    /// The lane.
+    /// Lane.
     pub lane: String,
-    /// Why.
+    /// Reason.
     pub reason: Reason,
-    /// The first block that is not the same, from 1.
+    /// First differing block, from 1.
     pub block: usize,
-    /// Where it stands the first time.
+    /// Pointer to the block in the first such turn.
     pub pointer: String,
-    /// In how many turns.
+    /// Number of turns with this break.
     pub turns: u64,
     /// Tokens that each of these turns writes or sends again, on average.
     pub tokens_a_turn: u64,
-    /// What all of them cost, in dollars.
+    /// Total cost in dollars.
     pub usd: Option<f64>,
 }
 
-/// A lane that begins with another prompt than in another recording, and keeps it.
+/// Lane whose prompt begins differently than in the other recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedPrompt {
-    /// The lane.
+    /// Lane.
     pub lane: String,
-    /// The first block that is not the same, from 1.
+    /// First differing block, from 1.
     pub block: usize,
-    /// Where it stands.
+    /// Pointer to the block.
     pub pointer: String,
-    /// Tokens from there to the last marker: who has the old prompt in the cache writes them once.
+    /// Tokens from there to the last marker. They are written once if the old prompt was in the cache.
     pub tokens: u64,
 }
 
-/// The breaks of `candidate` that `golden` has not: by lane, reason and place.
+/// Returns the breaks of `candidate` that `golden` does not have, by lane, reason and location.
 pub fn new_breaks(golden: &CacheReport, candidate: &CacheReport) -> Vec<CacheBreak> {
     let mut found: Vec<(String, CacheBreak, u64)> = Vec::new();
-    for (request, miss, reason) in unknown(golden, candidate) {
+    for (request, miss, reason) in uncovered_breaks(golden, candidate) {
         let at = location(&miss.pointer);
         let same = |(known, broken, _): &&mut (String, CacheBreak, u64)| {
             *known == at && broken.lane == request.lane && broken.reason == reason
@@ -74,7 +76,7 @@ pub fn new_breaks(golden: &CacheReport, candidate: &CacheReport) -> Vec<CacheBre
             }
         }
     }
-    found.extend(unmarked(golden, candidate, &found));
+    found.extend(unmarked_lanes(golden, candidate, &found));
     let averaged = |(_, broken, tokens): (String, CacheBreak, u64)| CacheBreak {
         tokens_a_turn: tokens / broken.turns,
         ..broken
@@ -82,7 +84,7 @@ pub fn new_breaks(golden: &CacheReport, candidate: &CacheReport) -> Vec<CacheBre
     found.into_iter().map(averaged).collect()
 }
 
-/// The lanes of `candidate` that begin otherwise than in `golden`, within what is kept.
+/// Returns the lanes of `candidate` whose cached part begins differently than in `golden`.
 pub fn changed_prompts(golden: &CacheReport, candidate: &CacheReport) -> Vec<ChangedPrompt> {
     let mut changed = Vec::new();
     for opening in &candidate.openings {
@@ -90,7 +92,7 @@ pub fn changed_prompts(golden: &CacheReport, candidate: &CacheReport) -> Vec<Cha
             continue;
         };
         let shared = opening.prompt.shared_with(&before.prompt);
-        // Only what both begin with can be shared by two conversations: what the user says differs anyway.
+        // Two conversations share only what comes before the messages.
         let is_head = |block: &crate::PromptBlock| block.section != crate::Section::Messages;
         let Some(block) = opening.prompt.blocks.get(shared).filter(|block| is_head(block)) else { continue };
         let Some(last) = opening.prompt.marks.last().filter(|mark| mark.block >= shared) else { continue };
@@ -104,9 +106,9 @@ pub fn changed_prompts(golden: &CacheReport, candidate: &CacheReport) -> Vec<Cha
     changed
 }
 
-/// Lanes that from the start mark less than they do in `golden`: what they say again could have been read. Each with its
-/// place and all of these tokens.
-fn unmarked(
+/// Returns the lanes that mark less than in `golden` from the start, so that repeated tokens are not read. Each
+/// comes with its location and the sum of these tokens.
+fn unmarked_lanes(
     golden: &CacheReport,
     candidate: &CacheReport,
     told: &[(String, CacheBreak, u64)],
@@ -117,10 +119,12 @@ fn unmarked(
         let Some(before) = golden.openings.iter().find(|before| before.lane == opening.lane) else {
             continue;
         };
-        let Some(block) = lost(before, opening) else { continue };
+        let Some(block) = lost_marker(before, opening) else { continue };
         let of_lane = candidate.requests.iter().filter(|request| request.lane == opening.lane);
-        let again: Vec<(&Explanation, u64)> =
-            of_lane.map(|request| (request, said_again(request))).filter(|(_, tokens)| *tokens > 0).collect();
+        let again: Vec<(&Explanation, u64)> = of_lane
+            .map(|request| (request, unread_repeats(request)))
+            .filter(|(_, tokens)| *tokens > 0)
+            .collect();
         if again.is_empty() {
             continue;
         }
@@ -132,45 +136,46 @@ fn unmarked(
             pointer: pointer.clone(),
             turns: again.len() as u64,
             tokens_a_turn: 0,
-            usd: again.iter().map(|(request, tokens)| too_much(request, *tokens)).sum(),
+            usd: again.iter().map(|(request, tokens)| sending_cost(request, *tokens)).sum(),
         };
         found.push((pointer, broken, again.iter().map(|(_, tokens)| tokens).sum()));
     }
     found
 }
 
-/// The last block that a lane marks, where another one marks nothing in that section or behind it.
-fn lost(golden: &LaneOpening, candidate: &LaneOpening) -> Option<usize> {
+/// Returns the last block that `golden` marks if `candidate` marks nothing in that section or later.
+fn lost_marker(golden: &LaneOpening, candidate: &LaneOpening) -> Option<usize> {
     let section = |opening: &LaneOpening, mark: &CacheMarker| opening.prompt.blocks[mark.block].section;
-    let there = *effective(&golden.prompt, &golden.scale).last()?;
+    let there = *cacheable_markers(&golden.prompt, &golden.scale).last()?;
     let here = candidate.prompt.marks.last().map(|mark| section(candidate, mark));
     let is_marked = matches!(candidate.prompt.rules.keeps, StoragePolicy::Marked { .. });
     (is_marked && here < Some(section(golden, there))).then_some(there.block)
 }
 
-/// The tokens of a request that could have been read if it were marked; those of a miss are told apart.
-fn said_again(request: &Explanation) -> u64 {
+/// Returns the repeated tokens that markers would have let the request read. Tokens of a miss are counted
+/// elsewhere.
+fn unread_repeats(request: &Explanation) -> u64 {
     let is_missed = request.miss.as_ref().is_some_and(|miss| miss.tokens > 0);
     let could = Some(request.repeated).filter(|it| !is_missed && *it >= CacheRules::minimum(&request.model));
     could.unwrap_or_default().saturating_sub(request.predicted.cache_read)
 }
 
-/// What it costs to send so many tokens and not to read them.
-fn too_much(request: &Explanation, tokens: u64) -> Option<f64> {
+/// Returns the extra cost of sending tokens instead of reading them.
+fn sending_cost(request: &Explanation, tokens: u64) -> Option<f64> {
     let sent = Usage { input: tokens, ..Usage::default() };
     let read = Usage { cache_read: tokens, ..Usage::default() };
     Some(input_usd(&request.model, &sent)? - input_usd(&request.model, &read)?)
 }
 
-/// A break, with the request that has it.
+/// Break, and the request that has it.
 type Break<'e> = (&'e Explanation, &'e CacheMiss, Reason);
 
-/// The breaks of `candidate` that none of `golden` covers. Each covers one: first the one at its own place, then one
-/// that costs no more.
-fn unknown<'e>(golden: &CacheReport, candidate: &'e CacheReport) -> Vec<Break<'e>> {
+/// Returns the breaks of `candidate` that no break of `golden` covers. Each covers one: first one at the same
+/// place, then one that costs no more.
+fn uncovered_breaks<'e>(golden: &CacheReport, candidate: &'e CacheReport) -> Vec<Break<'e>> {
     let mut known: Vec<Break<'_>> = breaks(golden).collect();
     let mut new: Vec<Break<'_>> = breaks(candidate).collect();
-    for covers in [is_there, costs_as_much] {
+    for covers in [is_same_place, costs_as_much] {
         new.retain(|new| {
             let covering =
                 known.iter().enumerate().filter(|(_, known)| is_alike(known, new) && covers(known, new));
@@ -185,18 +190,19 @@ fn is_alike((known, there, reason): &Break<'_>, (new, here, other): &Break<'_>) 
     known.lane == new.lane && reason == other && location(&there.pointer) == location(&here.pointer)
 }
 
-/// Whether a break is in the same message as a known one, or in the same place beside the messages.
-fn is_there((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
+/// Returns whether both breaks are in the same message, or at the same place outside the messages.
+fn is_same_place((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
     let message = |pointer: &str| pointer.split('/').take(3).map(str::to_owned).collect::<Vec<_>>();
     message(&known.pointer) == message(&new.pointer)
 }
 
-/// The same change comes further down in the next turn, so that its message says little; what it loses says more.
+/// Returns whether a break costs no more than a known one. The same change moves to later messages in later
+/// turns, so its cost identifies it better than its message.
 fn costs_as_much((_, known, _): &Break<'_>, (_, new, _): &Break<'_>) -> bool {
     new.tokens <= known.tokens + known.tokens / SLACK
 }
 
-/// The breaks that cost something.
+/// Returns the breaks that cost something.
 fn breaks(explained: &CacheReport) -> impl Iterator<Item = Break<'_>> {
     explained.requests.iter().filter_map(|request| {
         let (miss, reason) = (request.miss.as_ref()?, request.reason?);
@@ -205,7 +211,8 @@ fn breaks(explained: &CacheReport) -> impl Iterator<Item = Break<'_>> {
     })
 }
 
-/// A pointer without the numbers of messages and blocks: the same change comes further down in the next turn.
+/// Returns a pointer without the numbers of messages and blocks, because the same change moves to later
+/// messages in later turns.
 pub(crate) fn location(pointer: &str) -> String {
     match pointer.split('/').nth(1) {
         Some(list @ ("messages" | "input")) => format!("/{list}"),
@@ -231,7 +238,7 @@ impl fmt::Display for ChangedPrompt {
     }
 }
 
-/// A number as people read it, as in `41,200`.
+/// Formats a number with separators, as in `41,200`.
 pub fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! How far what was computed can be trusted: what the usage says of it.
+//! Confidence in a prediction, judged by the reported usage.
 
 use std::fmt;
 
@@ -7,23 +7,24 @@ use session::Usage;
 use crate::prompt::CachePrompt;
 use crate::tokens::TokenModel;
 
-/// From which part of a prompt on a difference is no matter of counting any more, in percent.
+/// Difference in percent of the prompt up to which token counting explains it.
 const COUNTING: f64 = 25.0;
-/// The same where another request's usage tells how long the prefix is.
+/// The same limit if another request's usage gives the length of the prefix.
 const COUNTED: f64 = 2.0;
 
-/// How sure a prediction is.
+/// Confidence in a prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Confidence {
-    /// The usage says the same, to the token.
+    /// The usage agrees to the token.
     Exact,
-    /// The same, but nothing was foretold: it read nothing, and its own usage says how long it is.
+    /// The usage agrees, but the prediction depends on it: the request read nothing, and its own usage gives
+    /// its length.
     Calibrated,
-    /// Reads and writes are within so many percent of the prompt.
+    /// Reads and writes differ by at most this percentage of the prompt.
     Within(f64),
-    /// The usage says something else.
+    /// The usage disagrees.
     Contradicted,
-    /// There is no usage, or one that no provider has said.
+    /// There is no usage, or none from a real provider.
     Unchecked,
 }
 
@@ -37,8 +38,9 @@ impl Confidence {
         if reported.is_none_or(|usage| usage.input_total() == 0) {
             return Self::Unchecked;
         }
-        let Some(reported) = tokens.believed(prompt, reported) else {
-            // What says nothing of a cache, and cannot be how long the prompt is, is a stand-in's: nothing was checked.
+        let Some(reported) = tokens.plausible_usage(prompt, reported) else {
+            // A usage without cache fields that cannot be the prompt's length comes from a scripted provider:
+            // nothing was checked.
             let is_silent = reported.is_none_or(|usage| usage.input_total() == usage.input);
             return if is_silent { Self::Unchecked } else { Self::Contradicted };
         };
@@ -59,7 +61,7 @@ impl Confidence {
     }
 }
 
-/// Whether so many tokens of a prompt are more than a matter of counting.
+/// Returns whether a difference in tokens is too large to be explained by counting.
 pub(crate) fn is_beyond_counting(tokens: u64, of: u64, is_counted: bool) -> bool {
     tokens as f64 * 100.0 > of as f64 * if is_counted { COUNTED } else { COUNTING }
 }

@@ -1,6 +1,6 @@
-//! Dates and times as they are written.
+//! Dates and times in text.
 
-/// A day: its year, month and number.
+/// Day: year, month, number.
 type Day = (u32, u32, u32);
 
 const MONTHS: [&str; 12] = [
@@ -17,19 +17,19 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
-/// Times that stand in examples.
+/// Times that are common in examples.
 const EXAMPLES: [&str; 5] = ["12:34:56", "01:23:45", "23:59:59", "12:34", "23:59"];
-/// Words before a time to the minute that make it the present one.
+/// Words that announce the present time before a time with minutes.
 const NOW: [&str; 9] = ["time", "now", "clock", "is", "current", "currently", "date", "today", "since"];
-/// Words before numbers with dots that make them no date.
+/// Words that announce a version before numbers with dots.
 const VERSIONS: [&str; 3] = ["version", "release", "v"];
-/// Years that a date without any sign between its parts may be of.
+/// Years of dates without separators.
 const COMPACT_YEARS: std::ops::Range<u32> = 2020..2036;
 const DAY: i64 = 24 * 60 * 60;
-/// Seconds from 2020 on, and until 2035.
+/// Seconds of the years 2020 to 2034.
 const THESE_YEARS: std::ops::Range<i64> = 1_577_836_800..2_051_222_400;
 
-/// A date; only that of `day` where that is known, for examples in a text stay as they are.
+/// Returns the first date. If `day` is known, only that day counts, because dates in examples do not change.
 pub(crate) fn date<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
     let day = day.and_then(|day| dates(day).next()).map(|(_, days)| days[0]);
     let all = dates(text).chain(compact_dates(text));
@@ -37,7 +37,7 @@ pub(crate) fn date<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
     those.next().map(|(found, _)| found)
 }
 
-/// Dates as in `20261116`.
+/// Finds dates such as `20261116`.
 fn compact_dates(text: &str) -> impl Iterator<Item = (&str, Vec<Day>)> {
     words(text).into_iter().filter_map(move |(from, word)| {
         let (plain, _) = word.split_once('T').unwrap_or((word, ""));
@@ -53,8 +53,8 @@ fn compact_dates(text: &str) -> impl Iterator<Item = (&str, Vec<Day>)> {
     })
 }
 
-/// A time of day to the second, or to the minute where it is said to be the present one; none that goes with a date of an
-/// example.
+/// Returns the first time of day to the second, or to the minute if it is announced as the present time. Times
+/// after another date than `day` are examples.
 pub(crate) fn clock<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
     to_the_second(text, day).or_else(|| to_the_minute(text, day))
 }
@@ -67,26 +67,26 @@ fn to_the_minute<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
         let part = |digits: &str, most: u32| number(digits).is_some_and(|it| it < most);
         let is_time = (1..=2).contains(&hours) && part(hour, 24) && part(minute, 60);
         let (before, behind) = (&text[..colon - hours], &text[colon + 3..]);
-        // A place in a file, a ratio or an address goes on at either end.
+        // A line number, a ratio or an address has more text at either end.
         let is_begun = before.ends_with(|c: char| c.is_whitespace() || "=(\"'`".contains(c))
             || before.is_empty()
             || before.strip_suffix('T').is_some_and(|day| date_ends(day).is_some());
         let is_ended = !behind.starts_with(|c: char| c.is_ascii_digit() || c == ':' || c == '%');
-        // What is on the hour or the half was hardly read from a clock.
+        // A full or half hour was hardly read from a clock.
         let is_round = minute == "00" || minute == "30" || EXAMPLES.contains(&time);
         let is_alone = is_time && is_begun && is_ended && !is_round;
         (is_alone && is_now(before) && !is_other_day(before, day)).then_some(time)
     })
 }
 
-/// Whether what comes next in a text is the present time, by the words before it.
+/// Returns whether the words before a time announce the present time.
 fn is_now(before: &str) -> bool {
     let line = end_of(before).rsplit('\n').next().unwrap_or_default();
     let says_so = |word: &str| NOW.contains(&word.to_ascii_lowercase().as_str());
     date_ends(line).is_some() || words(line).iter().rev().take(4).any(|(_, word)| says_so(word))
 }
 
-/// The last words of a text: however long it is, no more of it is looked at for each number in it.
+/// Returns the last words of a text, so that long texts are not read again for each number.
 fn end_of(text: &str) -> &str {
     let from = (text.len().saturating_sub(60)..=text.len()).find(|at| text.is_char_boundary(*at));
     &text[from.unwrap_or_default()..]
@@ -101,25 +101,25 @@ fn to_the_second<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
         let (before, behind) = (&text[..from], &text[from + 8..]);
         let goes_on = |c: char| c.is_ascii_digit() || c == ':';
         let is_alone = !before.ends_with(goes_on) && !behind.starts_with(goes_on);
-        // What ends in no seconds at all was hardly read from a clock.
+        // Zero seconds were hardly read from a clock.
         let is_example = time.ends_with(":00") || EXAMPLES.contains(&time) || is_other_day(before, day);
         (is_time && is_alone && !is_example).then_some(time)
     })
 }
 
-/// Whether a text ends in a date, and that is not the one that counts.
+/// Returns whether a text ends in a date other than `day`.
 fn is_other_day(text: &str, day: Option<&str>) -> bool {
     day.is_some() && date_ends(text).is_some_and(|last| date(last, day).is_none())
 }
 
-/// The end of a text, where that is a date.
+/// Returns the end of a text if it is a date.
 fn date_ends(text: &str) -> Option<&str> {
     let text = text.trim_end_matches(['T', ' ', ',']);
     let last = text.get(text.len().saturating_sub(12)..).unwrap_or_default();
     date(last, None).map(|_| last)
 }
 
-/// Seconds or milliseconds since 1970, near `day` where that is known.
+/// Returns the first timestamp in seconds or milliseconds since 1970, near `day` if that is known.
 pub(crate) fn timestamp<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str> {
     let day = day.and_then(|day| dates(day).next()).map(|(_, days)| since_1970(days[0]) * DAY);
     let is_now = |seconds: i64| match day {
@@ -138,7 +138,7 @@ pub(crate) fn timestamp<'t>(text: &'t str, day: Option<&str>) -> Option<&'t str>
     })
 }
 
-/// All dates, with the days that each may be.
+/// Finds all dates, each with the days that it may mean.
 fn dates(text: &str) -> impl Iterator<Item = (&str, Vec<Day>)> {
     let mut words = words(text);
     words.retain(|(_, word)| *word != "of");
@@ -156,7 +156,7 @@ fn dates(text: &str) -> impl Iterator<Item = (&str, Vec<Day>)> {
 
 fn read<'t>(text: &'t str, words: &[(usize, &'t str)]) -> Option<(&'t str, Vec<Day>)> {
     let [(from, first), (_, second), (last, third)] = *words else { return None };
-    // In a moment the time comes right behind the day.
+    // In a timestamp, the time follows the day directly.
     let third = third.split_once('T').map_or(third, |(day, _)| day);
     let whole = &text[from..last + third.len()];
     let gaps = (&whole[first.len()..words[1].0 - from], &text[words[1].0 + second.len()..last]);
@@ -186,13 +186,13 @@ fn read<'t>(text: &'t str, words: &[(usize, &'t str)]) -> Option<(&'t str, Vec<D
     (!days.is_empty() && !is_part).then_some((whole, days))
 }
 
-/// The days of a date that has its year last: of the month and the number either may come first.
+/// Returns the days of a date with the year last: the month or the day may come first.
 fn in_either_order(one: &str, other: &str, last: &str) -> Vec<Option<Day>> {
     let (one, other, year) = (digits(one), digits(other), year(last));
     vec![day(year, one, other), day(year, other, one)]
 }
 
-/// Whether a text says that a version comes next.
+/// Returns whether the text before a number announces a version.
 fn is_version(before: &str) -> bool {
     let last = words(end_of(before)).last().map(|(_, word)| word.to_ascii_lowercase());
     before.ends_with(['=', '@', '<', '>', '~', '^', '('])
@@ -212,13 +212,13 @@ fn year(word: &str) -> Option<u32> {
     number(word).filter(|_| word.len() == 4)
 }
 
-/// A number of one or two digits, also as in `16th`.
+/// Parses a number of one or two digits, possibly with an ending as in `16th`.
 fn digits(word: &str) -> Option<u32> {
     let plain = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
     number(plain).filter(|_| plain.len() <= 2)
 }
 
-/// Its number, by its name or the beginning of it.
+/// Returns the number of a month by its name or an abbreviation.
 fn month(word: &str) -> Option<u32> {
     let word = word.to_ascii_lowercase();
     let is_short = (3..=4).contains(&word.len());
@@ -226,7 +226,7 @@ fn month(word: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// Letters and digits in a row, with where they begin.
+/// Splits a text into runs of letters and digits, with their offsets.
 fn words(text: &str) -> Vec<(usize, &str)> {
     let mut words = Vec::new();
     let mut at = 0;
@@ -240,7 +240,7 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     words
 }
 
-/// Days since the first of January 1970, after Howard Hinnant's `days_from_civil`.
+/// Returns the days since 1970-01-01, after Howard Hinnant's `days_from_civil`.
 fn since_1970((year, month, number): Day) -> i64 {
     let (year, month) = (i64::from(year) - i64::from(month <= 2), i64::from(month));
     let era = year / 400;

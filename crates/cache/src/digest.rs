@@ -1,12 +1,12 @@
-//! What a block says, as a number, with its cache markers aside.
+//! Digests of prompt blocks without their cache markers.
 //!
-//! A harness moves its marker with every request, and a message that loses it may collapse from blocks to a
-//! string. Neither changes what the model sees, so neither may change the digest.
+//! A harness moves its marker with every request, and a message without a marker may become a string instead of
+//! blocks. The model sees no difference, so the digest must not change.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Range;
 
-/// Texts that stand in a block with nothing else to it, as they remain when the text is taken out.
+/// Frames of a block that contains only a text, as they remain when the text is removed.
 const PLAIN: [&[u8]; 6] = [
     br#"{"type":"text","text":}"#,
     br#"{"text":,"type":"text"}"#,
@@ -16,8 +16,8 @@ const PLAIN: [&[u8]; 6] = [
     br#"{"text":,"type":"output_text"}"#,
 ];
 
-/// A digest in the making, for comparing within one process. 64 bits: two prompts of one recording that meet by chance
-/// would need billions of blocks.
+/// Incremental digest, for comparison within one process. With 64 bits, a collision in one recording would need
+/// billions of blocks.
 #[derive(Clone)]
 pub(crate) struct Digest(DefaultHasher);
 
@@ -31,7 +31,7 @@ impl Digest {
         self
     }
 
-    /// What follows cannot be mistaken for a part of what came before.
+    /// Adds a number. As a separator, it prevents equal digests of differently split bytes.
     pub(crate) fn number(&mut self, number: u64) -> &mut Self {
         self.0.write_u64(number);
         self
@@ -41,37 +41,37 @@ impl Digest {
         self.0.finish()
     }
 
-    /// The digest of a whole, with its length.
+    /// Returns the digest of bytes and their length.
     pub(crate) fn of(bytes: &[u8]) -> u64 {
         Self::new().bytes(bytes).number(bytes.len() as u64).finish()
     }
 }
 
-/// Where a text stands that can be written in more than one form.
+/// Text that can be written in several forms.
 #[derive(Clone, Debug)]
-pub(crate) struct Words {
-    /// The string itself.
+pub(crate) struct TextForm {
+    /// Range of the string.
     pub(crate) text: Range<usize>,
-    /// What says it: the string, a block that holds it, or a list of that one block.
+    /// Range of the string, of its block, or of the list with only that block.
     pub(crate) within: Range<usize>,
 }
 
-/// The bytes of a body, and which of them are cache markers.
-pub(crate) struct Bytes<'b> {
+/// Bytes of a body, and the ranges of its cache markers.
+pub(crate) struct MarkedBytes<'b> {
     pub(crate) body: &'b [u8],
-    /// Ascending.
+    /// Ranges of the markers in ascending order.
     cuts: Vec<Range<usize>>,
 }
 
-impl<'b> Bytes<'b> {
-    /// `markers` are the places of the markers' values.
+impl<'b> MarkedBytes<'b> {
+    /// Creates the value. `markers` are the ranges of the markers' values.
     pub(crate) fn new(body: &'b [u8], markers: impl Iterator<Item = Range<usize>>) -> Self {
         let mut cuts: Vec<_> = markers.filter_map(|value| member(body, value)).collect();
         cuts.sort_by_key(|cut| cut.start);
         Self { body, cuts }
     }
 
-    /// The bytes of a range that are no marker, piece by piece.
+    /// Returns the bytes of a range without markers, in pieces.
     pub(crate) fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = &'b [u8]> {
         let first = self.cuts.partition_point(|cut| cut.end <= range.start);
         let inside = self.cuts[first..].iter().take_while(move |cut| cut.start < range.end);
@@ -85,18 +85,18 @@ impl<'b> Bytes<'b> {
         })
     }
 
-    /// Whether a value is a marker, and so nothing that is said.
+    /// Returns whether a value is a part of a marker.
     pub(crate) fn is_marker(&self, value: &Range<usize>) -> bool {
         let first = self.cuts.partition_point(|cut| cut.end < value.end);
         self.cuts.get(first).is_some_and(|cut| cut.start <= value.start && value.end <= cut.end)
     }
 
-    /// Puts a block into a digest; returns how many bytes it has.
-    pub(crate) fn block(&self, digest: &mut Digest, all: Range<usize>, said: Option<Words>) -> u64 {
+    /// Adds a block to a digest and returns its length.
+    pub(crate) fn block(&self, digest: &mut Digest, all: Range<usize>, said: Option<TextForm>) -> u64 {
         let holds =
             |outer: &Range<usize>, inner: &Range<usize>| outer.start <= inner.start && inner.end <= outer.end;
         let said = said.filter(|said| holds(&all, &said.within) && holds(&said.within, &said.text));
-        let Some(Words { text, within }) = said else {
+        let Some(TextForm { text, within }) = said else {
             return self.put(digest, all);
         };
         let mut frame: Vec<u8> = Vec::new();
@@ -125,13 +125,13 @@ impl<'b> Bytes<'b> {
     }
 }
 
-/// Whether what stands around a text says no more than that it is one.
+/// Returns whether the bytes around a text say only that it is a text.
 fn is_plain(frame: &[u8]) -> bool {
     let listed = frame.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     frame.is_empty() || PLAIN.contains(&listed.unwrap_or(frame))
 }
 
-/// The whole member of an object whose value stands at `value`, with the comma that goes with it.
+/// Returns the range of the object member whose value is at `value`, with its comma.
 fn member(body: &[u8], value: Range<usize>) -> Option<Range<usize>> {
     let before = |at: usize| body[..at].iter().rposition(|byte| !byte.is_ascii_whitespace());
     let colon = before(value.start).filter(|at| body[*at] == b':')?;
@@ -153,10 +153,10 @@ mod tests {
             let value = at + text[at..].find('{').expect("a value");
             value..value + text[value..].find('}').expect("its end") + 1
         });
-        let bytes = Bytes::new(text.as_bytes(), marker.into_iter());
+        let bytes = MarkedBytes::new(text.as_bytes(), marker.into_iter());
         let said = text.find(said).map(|at| at..at + said.len());
         let mut digest = Digest::new();
-        let said = said.map(|said| Words { text: said, within: 0..text.len() });
+        let said = said.map(|said| TextForm { text: said, within: 0..text.len() });
         bytes.block(&mut digest, 0..text.len(), said);
         digest.finish()
     }

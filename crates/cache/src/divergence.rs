@@ -1,11 +1,12 @@
-//! Where two prompts part.
+//! First difference of two prompts.
 
 use std::ops::Range;
 
-use crate::prompt::{CachePrompt, Differs, Key, PromptBlock, Section};
+use crate::prompt::{CacheKey, CachePrompt, KeyDifference, PromptBlock};
 use crate::reason::Reason;
+use crate::section::Section;
 
-/// Where two prompts part.
+/// First difference of two prompts.
 pub(crate) struct Divergence {
     pub(crate) block: usize,
     pub(crate) section: Section,
@@ -15,7 +16,7 @@ pub(crate) struct Divergence {
 }
 
 impl Divergence {
-    /// Nothing differs: the last block of what was not read.
+    /// Builds the value for prompts without a difference: the last block that was not read.
     pub(crate) fn whole(here: &CachePrompt, last: usize) -> Self {
         let PromptBlock { section, pointer, .. } = &here.blocks[last];
         let (section, pointer) = (*section, pointer.clone());
@@ -24,20 +25,20 @@ impl Divergence {
 
     pub(crate) fn of(here: &CachePrompt, there: &CachePrompt, shared: usize) -> Self {
         let (ours, theirs) = (here.blocks.get(shared), there.blocks.get(shared));
-        // What only one of them still has in a section is what changed there.
+        // Something that only one of them has in a section is the change of that section.
         let block = [ours, theirs].into_iter().flatten().min_by_key(|block| block.section);
         let section = block.map_or(Section::Messages, |block| block.section);
-        // A part of the key changes everything from its section on, whatever the blocks say.
+        // A key changes everything from its section on, whatever the blocks contain.
         let started = shared.checked_sub(1).is_some_and(|last| here.blocks[last].section >= section);
-        let key = Key::first_difference(here, there).filter(|it| it.key.section <= section && !started);
+        let key = CacheKey::first_difference(here, there).filter(|it| it.key.section <= section && !started);
         match key {
-            Some(Differs { key, of, spans }) => {
+            Some(KeyDifference { key, of, spans }) => {
                 let reason = match key.name {
                     "/model" => Reason::ModelChanged,
                     _ => Reason::change_in(key.section),
                 };
-                // A picture is a block of its own, and changes those before it too; a setting is none.
-                let block = of.blocks.iter().position(|block| block.holds(&key.pointer)).unwrap_or(shared);
+                // A picture is a block, and changes earlier blocks, too. A setting is no block.
+                let block = of.blocks.iter().position(|block| block.contains(&key.pointer)).unwrap_or(shared);
                 Self { block, section: key.section, pointer: key.pointer.clone(), spans, reason }
             }
             None => Self {

@@ -1,93 +1,100 @@
-//! Requests that were made, one after the other through the simulator: what each should have read, and why it did not.
+//! Explanation of past requests: simulates them in order, predicts what each should have read, and finds
+//! reasons for misses.
 
 use std::collections::{HashMap, HashSet};
 
 use session::Usage;
 
 use crate::confidence::Confidence;
-use crate::explanation::{CacheReport, Explanation, LaneOpening, ObservedRequest};
-use crate::prompt::Section;
+use crate::explanation::Explanation;
+use crate::observed::ObservedRequest;
 use crate::reason::Reason;
+use crate::report::CacheReport;
+use crate::report::LaneOpening;
 use crate::rules::{CacheRules, ROUTE, StoragePolicy};
-use crate::simulator::{SimulatedRequest, Simulator, State, effective, written};
+use crate::section::Section;
+use crate::simulator::{EntryState, SimulatedRequest, Simulator, cacheable_markers, written_markers};
 use crate::tokens::{TokenModel, TokenScale};
 use crate::totals::CacheTotals;
-use crate::unread_markers::unread;
+use crate::unread_markers::find_unread_markers;
 
-/// Two moments that are no farther apart may have come to the provider the other way round: they are measured on the way.
+/// Distance in time within which two events may have reached the provider in the other order.
 const CLOSE_US: u64 = 50_000;
 
-/// Explains requests, in whatever order they are given.
-pub fn explain(mut asks: Vec<ObservedRequest>) -> CacheReport {
-    asks.sort_by_key(|ask| ask.at_us);
-    let tokens = TokenModel::learn(asks.iter());
-    let mut played = play(&tokens, &asks);
-    // Who asked when somebody else's answer just began has the usage's word for which of them was first.
-    let other = moved(&asks, &played);
+/// Explains requests. They are sorted by time first.
+pub fn explain(mut observed: Vec<ObservedRequest>) -> CacheReport {
+    observed.sort_by_key(|ask| ask.at_us);
+    let tokens = TokenModel::learn(observed.iter());
+    let mut result = simulate(&tokens, &observed);
+    // If a request was sent about when another response began, the usage shows which came first.
+    let other = corrected_times(&observed, &result);
     if let Some(times) = other {
-        let before = swap(&mut asks, times);
-        let again = play(&tokens, &asks);
-        match again.contradicted() < played.contradicted() {
-            true => played = again,
-            false => drop(swap(&mut asks, before)),
+        let before = swap_times(&mut observed, times);
+        let again = simulate(&tokens, &observed);
+        match again.contradicted() < result.contradicted() {
+            true => result = again,
+            false => drop(swap_times(&mut observed, before)),
         }
     }
-    let Played { scales, asked, requests } = played;
-    let unread = unread(&asks, &scales, &asked, &requests);
-    CacheReport { unread, ..summed(requests, asks, scales) }
+    let SimulationResult { scales, simulated, requests } = result;
+    let unread = find_unread_markers(&observed, &scales, &simulated, &requests);
+    CacheReport { unread, ..summarize(requests, observed, scales) }
 }
 
-/// What became of all requests.
-struct Played {
+/// Result of a simulation.
+struct SimulationResult {
     scales: Vec<TokenScale>,
-    asked: Vec<Option<SimulatedRequest>>,
-    /// In the order of the requests.
+    simulated: Vec<Option<SimulatedRequest>>,
+    /// Explanations in the order of the requests.
     requests: Vec<Explanation>,
 }
 
-impl Played {
+impl SimulationResult {
     fn contradicted(&self) -> usize {
         self.requests.iter().filter(|request| request.confidence == Confidence::Contradicted).count()
     }
 }
 
-fn play(tokens: &TokenModel, asks: &[ObservedRequest]) -> Played {
+fn simulate(tokens: &TokenModel, observed: &[ObservedRequest]) -> SimulationResult {
     let scales: Vec<TokenScale> =
-        asks.iter().map(|ask| tokens.scale(&ask.prompt, ask.reported.as_ref())).collect();
-    let mut playing = Playing {
+        observed.iter().map(|ask| tokens.scale(&ask.prompt, ask.reported.as_ref())).collect();
+    let mut simulation = Simulation {
         tokens,
-        asks,
+        observed,
         scales: &scales,
         simulator: Simulator::new(),
         lanes: HashMap::new(),
         writers: HashMap::new(),
         unrouted: HashMap::new(),
     };
-    let mut asked: Vec<Option<SimulatedRequest>> = vec![None; asks.len()];
-    let mut requests: Vec<Explanation> = asks.iter().map(Explanation::of).collect();
-    for (is_begin, n) in moments(asks) {
-        match (is_begin, &asked[n]) {
-            (true, Some(told)) => playing.simulator.begin(told),
+    let mut simulated: Vec<Option<SimulatedRequest>> = vec![None; observed.len()];
+    let mut requests: Vec<Explanation> = observed.iter().map(Explanation::of).collect();
+    for (is_begin, n) in event_order(observed) {
+        match (is_begin, &simulated[n]) {
+            (true, Some(told)) => simulation.simulator.begin(told),
             (true, None) => {}
-            (false, _) => asked[n] = asks[n].begun_us.and_then(|_| playing.ask(n, &mut requests[n])),
+            (false, _) => {
+                simulated[n] =
+                    observed[n].begun_us.and_then(|_| simulation.simulate_request(n, &mut requests[n]))
+            }
         }
     }
-    Played { scales, asked, requests }
+    SimulationResult { scales, simulated, requests }
 }
 
-/// When requests came if those that the usage contradicts came a moment earlier or later; `None` where none may have.
-fn moved(asks: &[ObservedRequest], played: &Played) -> Option<Vec<u64>> {
-    let mut times: Vec<u64> = asks.iter().map(|ask| ask.at_us).collect();
+/// Returns corrected times if requests that the usage contradicts may have come a moment earlier or later.
+fn corrected_times(observed: &[ObservedRequest], result: &SimulationResult) -> Option<Vec<u64>> {
+    let mut times: Vec<u64> = observed.iter().map(|ask| ask.at_us).collect();
     let mut is_moved = false;
     for (n, request) in
-        played.requests.iter().enumerate().filter(|(_, it)| it.confidence == Confidence::Contradicted)
+        result.requests.iter().enumerate().filter(|(_, it)| it.confidence == Confidence::Contradicted)
     {
-        let Some(reported) = &asks[n].reported else { continue };
-        let (at, predicted) = (asks[n].at_us, request.predicted.cache_read);
-        // In a lane, and where it was forked from, one asks when the other has its answer.
+        let Some(reported) = &observed[n].reported else { continue };
+        let (at, predicted) = (observed[n].at_us, request.predicted.cache_read);
+        // Requests of one lane, and of the lane it was forked from, wait for each other.
         let (own, others): (Vec<&ObservedRequest>, Vec<&ObservedRequest>) =
-            asks.iter().partition(|ask| ask.lane == asks[n].lane);
-        let others = others.iter().filter(|ask| asks[n].fork_of.as_ref() != Some(&ask.lane));
+            observed.iter().partition(|ask| ask.lane == observed[n].lane);
+        let others = others.iter().filter(|ask| observed[n].fork_of.as_ref() != Some(&ask.lane));
         let others = others.filter_map(|ask| ask.begun_us);
         let time = match reported.cache_read > predicted {
             true => {
@@ -108,26 +115,31 @@ fn moved(asks: &[ObservedRequest], played: &Played) -> Option<Vec<u64>> {
     is_moved.then_some(times)
 }
 
-/// Gives requests other times; which they had.
-fn swap(asks: &mut [ObservedRequest], times: Vec<u64>) -> Vec<u64> {
-    asks.iter_mut().zip(times).map(|(ask, time)| std::mem::replace(&mut ask.at_us, time)).collect()
+/// Sets the times of requests and returns the previous ones.
+fn swap_times(observed: &mut [ObservedRequest], times: Vec<u64>) -> Vec<u64> {
+    observed.iter_mut().zip(times).map(|(ask, time)| std::mem::replace(&mut ask.at_us, time)).collect()
 }
 
-/// Requests and beginnings of answers, in the order they happened.
-fn moments(asks: &[ObservedRequest]) -> Vec<(bool, usize)> {
-    let asked = asks.iter().enumerate().map(|(n, ask)| (ask.at_us, false, n));
-    let begun = asks.iter().enumerate().filter_map(|(n, ask)| Some((ask.begun_us?.max(ask.at_us), true, n)));
-    let mut all: Vec<(u64, bool, usize)> = asked.chain(begun).collect();
-    // What begins at the very moment of a question was there when it was asked, unless it is its own answer.
-    all.sort_by_key(|(at, is_begin, n)| (*at, !*is_begin || asks[*n].at_us == *at, *n, *is_begin));
+/// Returns requests and starts of responses in the order of time.
+fn event_order(observed: &[ObservedRequest]) -> Vec<(bool, usize)> {
+    let simulated = observed.iter().enumerate().map(|(n, ask)| (ask.at_us, false, n));
+    let begun =
+        observed.iter().enumerate().filter_map(|(n, ask)| Some((ask.begun_us?.max(ask.at_us), true, n)));
+    let mut all: Vec<(u64, bool, usize)> = simulated.chain(begun).collect();
+    // A response that begins at the time of a request comes first, unless it answers that request.
+    all.sort_by_key(|(at, is_begin, n)| (*at, !*is_begin || observed[*n].at_us == *at, *n, *is_begin));
     all.into_iter().map(|(_, is_begin, n)| (is_begin, n)).collect()
 }
 
-fn summed(requests: Vec<Explanation>, asks: Vec<ObservedRequest>, scales: Vec<TokenScale>) -> CacheReport {
+fn summarize(
+    requests: Vec<Explanation>,
+    observed: Vec<ObservedRequest>,
+    scales: Vec<TokenScale>,
+) -> CacheReport {
     let mut openings: Vec<LaneOpening> = Vec::new();
     let mut rules: Vec<(&'static str, &'static str)> = Vec::new();
     let (answered, failed): (Vec<_>, Vec<_>) =
-        asks.into_iter().zip(scales).partition(|(ask, _)| ask.begun_us.is_some());
+        observed.into_iter().zip(scales).partition(|(ask, _)| ask.begun_us.is_some());
     for (ask, scale) in answered.into_iter().chain(failed) {
         let used = (ask.prompt.rules.name, ask.prompt.rules.documented);
         if !rules.contains(&used) {
@@ -153,97 +165,101 @@ fn summed(requests: Vec<Explanation>, asks: Vec<ObservedRequest>, scales: Vec<To
     }
 }
 
-/// All requests, while they go through the simulator.
-pub(crate) struct Playing<'a> {
+/// Simulation of all requests.
+pub(crate) struct Simulation<'a> {
     pub(crate) tokens: &'a TokenModel,
-    pub(crate) asks: &'a [ObservedRequest],
+    pub(crate) observed: &'a [ObservedRequest],
     pub(crate) scales: &'a [TokenScale],
     simulator: Simulator,
-    /// The requests of each lane so far, those without an answer aside.
+    /// Answered requests of each lane so far.
     lanes: HashMap<&'a str, Vec<usize>>,
-    /// Who last wrote what, by the chain of its last block.
+    /// Latest writer of each prefix, by the chain of its last block.
     writers: HashMap<u64, usize>,
-    /// The same with the keys that route requests aside.
+    /// Latest writer of each prefix, without routing keys.
     unrouted: HashMap<u64, usize>,
 }
 
-impl<'a> Playing<'a> {
-    /// What becomes of a request; `None` where its bytes cannot tell.
-    fn ask(&mut self, n: usize, explanation: &mut Explanation) -> Option<SimulatedRequest> {
-        let ask = &self.asks[n];
+impl<'a> Simulation<'a> {
+    /// Simulates a request. Returns `None` if its bytes do not contain the prompt.
+    fn simulate_request(&mut self, n: usize, explanation: &mut Explanation) -> Option<SimulatedRequest> {
+        let ask = &self.observed[n];
         let scale = &self.scales[n];
         if ask.prompt.is_tail {
-            // Only the usage knows how long it is, and what of it was read.
+            // Only the usage shows its length and what was read.
             let unknown = Usage { input: scale.total, ..Usage::default() };
             let usage = ask.reported.map_or(unknown, |reported| Usage { output: 0, ..reported });
             (explanation.predicted, explanation.perfect) = (usage, usage);
             explanation.reason = Some(Reason::HistoryElsewhere);
             return None;
         }
-        let found = self.before(n);
-        let asked = self.simulator.ask(ask.at_us, &ask.prompt, scale);
-        let found = found.or_else(|| self.elsewhere(n, &asked)).or_else(|| self.rerouted(n, &asked));
-        let marks = effective(&ask.prompt, scale);
+        let found = self.predecessor(n);
+        let simulated = self.simulator.ask(ask.at_us, &ask.prompt, scale);
+        let found = found
+            .or_else(|| self.other_writer(n, &simulated))
+            .or_else(|| self.rerouted_writer(n, &simulated));
+        let marks = cacheable_markers(&ask.prompt, scale);
         let is_marked = matches!(ask.prompt.rules.keeps, StoragePolicy::Marked { .. });
-        explanation.predicted = asked.usage;
-        explanation.perfect = asked.usage;
-        explanation.after = found.as_ref().map(|found| self.asks[found.before].id.clone());
+        explanation.predicted = simulated.usage;
+        explanation.perfect = simulated.usage;
+        explanation.after = found.as_ref().map(|found| self.observed[found.before].id.clone());
         explanation.repeated =
             found.as_ref().filter(|found| found.is_due).map_or(0, |found| scale.before(found.shared));
         explanation.reason = match found {
-            // What was written for it is missed, however little it marks itself.
-            Some(found) if found.is_due && found.kept > 0 => self.judge(n, &asked, &found, explanation),
+            // A prefix that was written for this request is missed, however few markers it has.
+            Some(found) if found.is_due && found.kept > 0 => {
+                self.explain_miss(n, &simulated, &found, explanation)
+            }
             _ if is_marked && ask.prompt.marks.is_empty() => Some(Reason::Unmarked),
             _ if is_marked && marks.is_empty() => Some(Reason::BelowMinimum),
-            Some(found) => self.judge(n, &asked, &found, explanation),
-            None => (asked.usage.cache_read == 0).then_some(Reason::Cold),
+            Some(found) => self.explain_miss(n, &simulated, &found, explanation),
+            None => (simulated.usage.cache_read == 0).then_some(Reason::Cold),
         };
-        self.doubt(n, &asked, explanation);
+        self.check_usage(n, &simulated, explanation);
         explanation.confidence =
-            match Confidence::of(self.tokens, &ask.prompt, &asked.usage, ask.reported.as_ref()) {
-                Confidence::Exact if asked.usage.cache_read == 0 && explanation.miss.is_none() => {
+            match Confidence::of(self.tokens, &ask.prompt, &simulated.usage, ask.reported.as_ref()) {
+                Confidence::Exact if simulated.usage.cache_read == 0 && explanation.miss.is_none() => {
                     Confidence::Calibrated
                 }
                 sure => sure,
             };
         self.lanes.entry(&ask.lane).or_default().push(n);
-        self.writers.extend(asked.writes.iter().map(|(chain, _)| (*chain, n)));
+        self.writers.extend(simulated.writes.iter().map(|(chain, _)| (*chain, n)));
         if ask.prompt.rules.keys.iter().any(|(name, _)| *name == ROUTE) {
-            let written: HashSet<u64> = asked.writes.iter().map(|(chain, _)| *chain).collect();
+            let written: HashSet<u64> = simulated.writes.iter().map(|(chain, _)| *chain).collect();
             let blocks = ask.prompt.blocks.iter().filter(|block| written.contains(&block.chain));
             self.unrouted.extend(blocks.map(|block| (block.unrouted, n)));
         }
-        Some(asked)
+        Some(simulated)
     }
 
-    /// The request that one should go on from: the one before in its lane. Where a fork begins it is the one of its
-    /// parent that it says most of: it need not begin at the parent's latest, and one of another beginning is no fork of
-    /// an earlier turn only because that turn is still whole in it.
-    fn before(&self, n: usize) -> Option<Found> {
-        let ask = &self.asks[n];
+    /// Returns the request that this one should continue: the previous one of its lane. A fork continues the
+    /// request of its parent that it shares most with. That need not be the latest one. An earlier turn that is
+    /// still complete in a fork does not prove that the fork began there.
+    fn predecessor(&self, n: usize) -> Option<Predecessor> {
+        let ask = &self.observed[n];
         if let Some(lane) = self.lanes.get(ask.lane.as_str()) {
-            return self.last_marked(lane).map(|last| self.found(n, last));
+            return self.last_marked(lane).map(|last| self.compare_with(n, last));
         }
         let parent = self.lanes.get(ask.fork_of.as_deref()?)?;
-        let all = parent.iter().map(|before| self.found(n, *before));
-        all.max_by_key(|found| (ask.prompt.likeness(&self.asks[found.before].prompt), found.is_intact))
+        let all = parent.iter().map(|before| self.compare_with(n, *before));
+        all.max_by_key(|found| (ask.prompt.similarity(&self.observed[found.before].prompt), found.is_intact))
     }
 
-    /// The last request of a lane that could leave something to the next: one that lost its markers leaves what was there
-    /// before it, unless the conversation begins anew with it.
+    /// Returns the last request of a lane whose cache entries the next one can use. A request that lost its
+    /// markers leaves earlier entries, unless the conversation was compacted.
     fn last_marked(&self, lane: &[usize]) -> Option<usize> {
-        let leaves = |n: &&usize| self.asks[**n].begins_anew || !self.asks[**n].prompt.is_unmarked();
+        let leaves = |n: &&usize| self.observed[**n].begins_anew || !self.observed[**n].prompt.is_unmarked();
         lane.iter().rev().find(leaves).or(lane.last()).copied()
     }
 
-    /// Somebody else's request that wrote more of what this one says than it read.
-    fn elsewhere(&self, n: usize, asked: &SimulatedRequest) -> Option<Found> {
-        let (ask, scale) = (&self.asks[n], &self.scales[n]);
+    /// Returns another lane's request that wrote more of this prompt than was read.
+    fn other_writer(&self, n: usize, simulated: &SimulatedRequest) -> Option<Predecessor> {
+        let (ask, scale) = (&self.observed[n], &self.scales[n]);
         let reach = ask.prompt.blocks.iter().rposition(|block| self.writers.contains_key(&block.chain))?;
         let chain = ask.prompt.blocks[reach].chain;
         let kept = scale.ends[reach];
-        let is_more = kept > asked.usage.cache_read && kept >= CacheRules::minimum(&ask.prompt.model);
-        is_more.then(|| Found {
+        let is_more = kept > simulated.usage.cache_read && kept >= CacheRules::minimum(&ask.prompt.model);
+        is_more.then(|| Predecessor {
             before: self.writers[&chain],
             shared: reach + 1,
             reach: Some(reach),
@@ -254,20 +270,20 @@ impl<'a> Playing<'a> {
         })
     }
 
-    /// The same conversation under another key: what was written is there, where nobody looks for it.
-    fn rerouted(&self, n: usize, asked: &SimulatedRequest) -> Option<Found> {
-        let (ask, scale) = (&self.asks[n], &self.scales[n]);
+    /// Returns the same conversation under another routing key: the prefix is cached, but on another machine.
+    fn rerouted_writer(&self, n: usize, simulated: &SimulatedRequest) -> Option<Predecessor> {
+        let (ask, scale) = (&self.observed[n], &self.scales[n]);
         let blocks = &ask.prompt.blocks;
         let reach = blocks.iter().rposition(|block| self.unrouted.contains_key(&block.unrouted))?;
         let before = self.unrouted[&blocks[reach].unrouted];
-        let there = &self.asks[before].prompt;
+        let there = &self.observed[before].prompt;
         let state = self.simulator.state(ask.at_us, there.blocks.get(reach)?.chain);
         let kept = scale.ends[reach];
-        // Agents that share no more than tools and instructions may well have keys of their own.
-        let is_shared = blocks[reach].section == Section::Messages && state == State::Readable;
-        let is_more = kept > asked.usage.cache_read && kept >= CacheRules::minimum(&ask.prompt.model);
+        // Agents that share only tools and instructions may have different keys on purpose.
+        let is_shared = blocks[reach].section == Section::Messages && state == EntryState::Readable;
+        let is_more = kept > simulated.usage.cache_read && kept >= CacheRules::minimum(&ask.prompt.model);
         let shared = ask.prompt.shared_with(there);
-        (is_shared && is_more).then_some(Found {
+        (is_shared && is_more).then_some(Predecessor {
             before,
             shared,
             reach: Some(reach),
@@ -278,39 +294,40 @@ impl<'a> Playing<'a> {
         })
     }
 
-    /// What there was to read of the request before.
-    fn found(&self, n: usize, before: usize) -> Found {
-        let (here, there) = (&self.asks[n].prompt, &self.asks[before].prompt);
+    /// Compares a request with an earlier one.
+    fn compare_with(&self, n: usize, before: usize) -> Predecessor {
+        let (here, there) = (&self.observed[n].prompt, &self.observed[before].prompt);
         let scale = &self.scales[before];
         let shared = here.shared_with(there);
         let reach = match there.rules.keeps {
             StoragePolicy::Marked { .. } => {
-                written(there, &effective(there, scale)).last().map(|mark| mark.block)
+                written_markers(there, &cacheable_markers(there, scale)).last().map(|mark| mark.block)
             }
             StoragePolicy::Steps { .. } => there.blocks.len().checked_sub(1),
         };
         let is_intact = reach.is_some_and(|reach| shared > reach);
         let scale = if is_intact { &self.scales[n] } else { scale };
         let kept = reach.map_or(0, |reach| scale.ends[reach]);
-        let state = reach.map_or(State::Absent, |reach| {
-            self.simulator.state(self.asks[n].at_us, there.blocks[reach].chain)
+        let state = reach.map_or(EntryState::Absent, |reach| {
+            self.simulator.state(self.observed[n].at_us, there.blocks[reach].chain)
         });
-        Found { before, shared, reach, kept, state, is_intact, is_due: true }
+        Predecessor { before, shared, reach, kept, state, is_intact, is_due: true }
     }
 }
 
-/// What there was to read of the request before.
-pub(crate) struct Found {
+/// Comparison of a request with an earlier one that it could have read from.
+pub(crate) struct Predecessor {
     pub(crate) before: usize,
-    /// How many of the first blocks are the same.
+    /// Number of equal first blocks.
     pub(crate) shared: usize,
-    /// The last block that it wrote.
+    /// Last block that the earlier request wrote.
     pub(crate) reach: Option<usize>,
-    /// How many tokens that is.
+    /// Tokens up to that block.
     pub(crate) kept: u64,
-    pub(crate) state: State,
-    /// All that was written is still said.
+    pub(crate) state: EntryState,
+    /// True if everything that was written is still in the prompt.
     pub(crate) is_intact: bool,
-    /// It is the one to go on from, in its lane or where that was forked: all that it wrote was written for this one.
+    /// True if this request should continue the earlier one, in its lane or as its fork, so that all writes
+    /// were meant for it.
     pub(crate) is_due: bool,
 }

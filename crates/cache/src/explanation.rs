@@ -1,115 +1,49 @@
-//! What is asked of the explainer, and what it says.
+//! Input and output of the explanation.
 
 use std::ops::Range;
 
 use session::{RequestId, Usage};
 
 use crate::confidence::Confidence;
-use crate::prompt::{CachePrompt, Section};
+use crate::observed::ObservedRequest;
 use crate::reason::Reason;
-use crate::tokens::TokenScale;
-use crate::totals::CacheTotals;
-use crate::unread_markers::UnreadMarker;
+use crate::section::Section;
 
-/// A request that was made.
-#[derive(Clone, Debug)]
-pub struct ObservedRequest {
-    /// Its name.
-    pub id: RequestId,
-    /// Whose it is.
-    pub lane: String,
-    /// The lane that its lane starts from, where that is a fork.
-    pub fork_of: Option<String>,
-    /// Its turn in the lane, from 1.
-    pub turn: u32,
-    /// When it was made, in microseconds since whatever moment.
-    pub at_us: u64,
-    /// When its answer began; nothing where it never did.
-    pub begun_us: Option<u64>,
-    /// Its conversation was summed up since the last one, and begins anew.
-    pub begins_anew: bool,
-    /// What it asks.
-    pub prompt: CachePrompt,
-    /// What the provider says it used.
-    pub reported: Option<Usage>,
-}
-
-/// What became of all requests.
-#[derive(Clone, Debug, Default)]
-pub struct CacheReport {
-    /// Each, in the order they were made.
-    pub requests: Vec<Explanation>,
-    /// Sums by lane, in the order of their first requests that were answered.
-    pub lanes: Vec<(String, CacheTotals)>,
-    /// The sum of all.
-    pub total: CacheTotals,
-    /// The rules that were used, each with the month it is of.
-    pub rules: Vec<(&'static str, &'static str)>,
-    /// How each lane begins.
-    pub openings: Vec<LaneOpening>,
-    /// Markers that are written turn after turn, and never read.
-    pub unread: Vec<UnreadMarker>,
-}
-
-impl CacheReport {
-    /// Leaves out all lanes but some. What they read of others stays read.
-    pub fn retain_lanes(&mut self, wanted: impl Fn(&str) -> bool) {
-        self.requests.retain(|request| wanted(&request.lane));
-        self.lanes.retain(|(lane, _)| wanted(lane));
-        self.openings.retain(|opening| wanted(&opening.lane));
-        self.unread.retain(|unread| wanted(&unread.lane));
-        self.total = CacheTotals::of(self.requests.iter());
-    }
-}
-
-/// How a lane begins.
-#[derive(Clone, Debug)]
-pub struct LaneOpening {
-    /// The lane.
-    pub lane: String,
-    /// Its first request that was answered; where none was, its first.
-    pub id: RequestId,
-    /// What that asks.
-    pub prompt: CachePrompt,
-    /// The same in tokens.
-    pub scale: TokenScale,
-}
-
-/// What became of one request.
+/// Cache behaviour of one request.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// Its name.
+    /// Request id.
     pub id: RequestId,
-    /// Its lane.
+    /// Lane.
     pub lane: String,
-    /// The lane that its lane starts from, where that is a fork.
+    /// Parent of the lane, if the lane is a fork.
     pub fork_of: Option<String>,
-    /// Its turn.
+    /// Turn.
     pub turn: u32,
-    /// The model.
+    /// Model.
     pub model: String,
-    /// What the cache should have read and written.
+    /// Predicted reads and writes.
     pub predicted: Usage,
-    /// What the usage says.
+    /// Reported usage.
     pub reported: Option<Usage>,
-    /// The same request behind a perfect prefix.
+    /// Usage of the same request after a perfect prefix.
     pub perfect: Usage,
-    /// How far usage and prediction agree.
+    /// Agreement of the reported usage with the prediction.
     pub confidence: Confidence,
-    /// Why it read less than it might have; nothing where it read all there was.
+    /// Reason why it read less than possible; `None` if it read everything.
     pub reason: Option<Reason>,
-    /// The rest of a miss.
+    /// Details of a miss.
     pub miss: Option<CacheMiss>,
-    /// The bytes foretell a miss, and the usage has read all of it: there was none.
+    /// True if the bytes predict a miss but the usage shows a full read.
     pub is_disproved: bool,
-    /// The request it should have gone on from.
+    /// Request that this one should have continued.
     pub after: Option<RequestId>,
-    /// Tokens at its beginning that this one said, too.
+    /// Tokens at the start that are the same as in that request.
     pub repeated: u64,
 }
 
 impl Explanation {
-    /// Of a request that nothing has become of.
+    /// Creates the explanation of an unanswered request.
     pub(crate) fn of(ask: &ObservedRequest) -> Self {
         Self {
             id: ask.id.clone(),
@@ -129,38 +63,38 @@ impl Explanation {
         }
     }
 
-    /// Whether an answer came.
+    /// Returns whether the request was answered.
     pub fn is_answered(&self) -> bool {
         self.reason != Some(Reason::Unanswered)
     }
 }
 
-/// A prefix that was written and not read, and what it came to.
+/// Prefix that was written and not read, with its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheMiss {
-    /// The first block that is not the same, from 1; where all are, the last one that was written.
+    /// First differing block, from 1; the last written block if all are equal.
     pub block: usize,
-    /// The section it stands in.
+    /// Section of the block.
     pub section: Section,
-    /// Where, in this request; in the other one where this one has nothing there.
+    /// Pointer in this request, or in the earlier one if this one has nothing there.
     pub pointer: String,
-    /// The bytes of that block: here, and in the request before.
+    /// Ranges of the block: in this request, and in the earlier one.
     pub spans: [Option<Range<usize>>; 2],
-    /// How many tokens could have been read and were not.
+    /// Tokens that could have been read and were not.
     pub tokens: u64,
-    /// What that cost, in dollars.
+    /// Cost in dollars.
     pub usd: Option<f64>,
-    /// What it would cost where the provider does not do what it says.
+    /// Cost if the provider does not follow its documentation.
     pub at_stake: Option<AvoidedMiss>,
 }
 
-/// A change that costs nothing by the provider's own word.
+/// Change that costs nothing if the provider follows its documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AvoidedMiss {
-    /// The tool that came, and stands beside the prefix.
+    /// Added tool that is not in the prefix.
     pub tool: String,
-    /// The tokens behind it.
+    /// Tokens after it.
     pub tokens: u64,
-    /// What writing them again would cost, in dollars.
+    /// Cost of writing them again, in dollars.
     pub usd: Option<f64>,
 }

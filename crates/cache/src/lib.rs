@@ -1,8 +1,8 @@
-//! What the provider's prompt cache would have done, and why.
+//! Model of a provider's prompt cache: predicts hits and explains misses.
 //!
-//! Start at [`explain`] for requests that were made, and at [`Simulator`] for one that is being made. A request's
-//! bytes become a [`CachePrompt`], by the [`CacheRules`] of its provider; times and usage come in as arguments. Nothing here
-//! opens a file, reads a clock or asks a provider.
+//! Start at [`explain`] for past requests, and at [`Simulator`] for a live one. A request's bytes become a
+//! [`CachePrompt`] by the [`CacheRules`] of its provider. Times and usage are arguments. Nothing here opens a
+//! file, reads a clock or asks a provider.
 
 mod byte_diff;
 mod compare;
@@ -14,10 +14,13 @@ mod explain;
 mod explanation;
 mod lint;
 mod misses;
+mod observed;
 mod prompt;
 mod prompt_builder;
 mod reason;
+mod report;
 pub mod rules;
+mod section;
 mod simulator;
 mod tokens;
 mod totals;
@@ -28,11 +31,15 @@ pub use byte_diff::{ByteDiff, byte_diff};
 pub use compare::{CacheBreak, ChangedPrompt, changed_prompts, group_digits, new_breaks};
 pub use confidence::Confidence;
 pub use explain::explain;
-pub use explanation::{AvoidedMiss, CacheMiss, CacheReport, Explanation, LaneOpening, ObservedRequest};
+pub use explanation::{AvoidedMiss, CacheMiss, Explanation};
 pub use lint::{LintFinding, LintRule, lint};
-pub use prompt::{CacheMarker, CachePrompt, DeferredTool, PromptBlock, PromptBlockKind, Section};
+pub use observed::ObservedRequest;
+pub use prompt::{CacheMarker, CachePrompt, DeferredTool, PromptBlock, PromptBlockKind};
 pub use reason::Reason;
+pub use report::CacheReport;
+pub use report::LaneOpening;
 pub use rules::CacheRules;
+pub use section::Section;
 pub use simulator::{SimulatedRequest, Simulator};
 pub use tokens::{TokenModel, TokenScale};
 pub use totals::CacheTotals;

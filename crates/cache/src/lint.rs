@@ -1,45 +1,46 @@
-//! What should not be in a prompt that is meant to be cached: for continuous integration.
+//! Checks of prompts that should be cached, for continuous integration.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use crate::compare::{CacheBreak, location, new_breaks};
-use crate::explanation::{CacheReport, LaneOpening};
 use crate::prompt::CachePrompt;
 use crate::reason::Reason;
+use crate::report::CacheReport;
+use crate::report::LaneOpening;
 use crate::rules::{CacheRules, StoragePolicy};
 use crate::unread_markers::UnreadMarker;
 
-/// Something that keeps a prompt from being cached.
+/// Problem that keeps a prompt from being cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LintFinding {
-    /// Which rule says so.
+    /// Violated rule.
     pub rule: LintRule,
-    /// The lane.
+    /// Lane.
     pub lane: String,
-    /// Where, in the lane's first request unless it is said.
+    /// Pointer into the lane's first request, unless the text says otherwise.
     pub pointer: String,
-    /// What is wrong, in words.
+    /// Description.
     pub what: String,
 }
 
-/// What is looked for.
+/// Rule of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LintRule {
-    /// A break of the prefix that the golden has not.
+    /// A cache break that the golden does not have.
     NewBreak,
     /// A marker that can never be read.
     DeadMarker,
-    /// Text before the last marker that is another one tomorrow or elsewhere.
+    /// Text before the last marker that changes with time or machine.
     Volatile,
-    /// A fork that does not read what it starts from.
+    /// A fork that does not read its parent's prefix.
     ColdFork,
-    /// There is nothing to look at where something should be.
+    /// Expected data is missing.
     Unseen,
 }
 
 impl LintRule {
-    /// Its name.
+    /// Returns the rule's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::NewBreak => "new_break",
@@ -57,7 +58,7 @@ impl fmt::Display for LintRule {
     }
 }
 
-/// Everything but volatile text, which only the bodies have. What breaks in `golden` is accepted.
+/// Applies all rules except `volatile`, which needs the bodies. Breaks of `golden` are accepted.
 pub fn lint(golden: &CacheReport, explained: &CacheReport) -> Vec<LintFinding> {
     let mut findings: Vec<LintFinding> = new_breaks(golden, explained).iter().map(of_break).collect();
     for opening in &explained.openings {
@@ -75,9 +76,9 @@ pub fn lint(golden: &CacheReport, explained: &CacheReport) -> Vec<LintFinding> {
 }
 
 impl LintFinding {
-    /// A lane that only the golden has: what it broke there might break here.
+    /// Reports a lane that only the golden has: its breaks may occur here, too.
     pub fn missing_lane(lane: String) -> Self {
-        Self::unseen(lane, "the golden has this lane, and here nothing is like it")
+        Self::unseen(lane, "only the golden has this lane")
     }
 
     fn unseen(lane: String, what: &str) -> Self {
@@ -85,20 +86,20 @@ impl LintFinding {
     }
 }
 
-/// Where no answer came nothing was cached, and nothing can be told of it: that is no pass.
+/// Reports missing responses. Without a response nothing is cached, so the rules cannot pass.
 fn unanswered(golden: &CacheReport, explained: &CacheReport) -> Vec<LintFinding> {
     let [known, here] = [golden, explained].map(|of| {
         let answered = of.requests.iter().filter(|request| request.is_answered());
         answered.map(|request| request.lane.as_str()).collect::<HashSet<_>>()
     });
     if here.is_empty() {
-        let what = "no model answered, so that there is nothing to look at";
+        let what = "no request was answered";
         return vec![LintFinding::unseen("all".to_owned(), what)];
     }
     let lanes = explained.openings.iter().map(|opening| &opening.lane);
     let silent = lanes.filter(|lane| known.contains(lane.as_str()) && !here.contains(lane.as_str()));
     silent
-        .map(|lane| LintFinding::unseen(lane.clone(), "no answer came, and in the golden one did"))
+        .map(|lane| LintFinding::unseen(lane.clone(), "no answer here, but an answer in the golden"))
         .collect()
 }
 
@@ -118,7 +119,7 @@ fn of_unread(unread: &UnreadMarker) -> LintFinding {
         rule: LintRule::DeadMarker,
         lane: unread.lane.clone(),
         pointer: unread.pointer.clone(),
-        what: format!("written in {} turns, and the next never reads it{reason}", unread.turns),
+        what: format!("written in {} turns but never read by the next one{reason}", unread.turns),
     }
 }
 
@@ -131,19 +132,19 @@ fn dead_markers(explained: &CacheReport, opening: &LaneOpening) -> Vec<LintFindi
         findings.push(LintFinding { rule: LintRule::DeadMarker, lane, pointer, what });
     };
     if prompt.marker_count > slots {
-        add("", format!("{} markers, of which {slots} count", prompt.marker_count));
+        add("", format!("{} markers, but only {slots} count", prompt.marker_count));
     }
     if let Some(pointer) = long_behind_short(prompt) {
-        add(pointer, "a marker for an hour stands behind one for five minutes".to_owned());
+        add(pointer, "a 1-hour marker follows a 5-minute marker".to_owned());
     }
-    // A lane whose last request is long enough had markers for nothing only as long as it was short.
+    // Markers of a lane are not useless if its last request is long enough.
     let minimum = CacheRules::minimum(&prompt.model);
     let of_lane = || explained.requests.iter().filter(|request| request.lane == opening.lane);
     let longest = of_lane().map(|request| request.predicted.input_total()).max().unwrap_or_default();
     if let Some(mark) =
         prompt.marks.iter().rfind(|mark| mark.pointer.is_some()).filter(|_| (1..minimum).contains(&longest))
     {
-        let what = format!("all {longest} tokens are less than the {minimum} that are kept");
+        let what = format!("the prompt has {longest} tokens; caching needs {minimum}");
         add(mark.pointer.as_deref().unwrap_or_default(), what);
     }
     findings
@@ -160,13 +161,13 @@ fn cold_forks(explained: &CacheReport) -> impl Iterator<Item = LintFinding> {
     });
     firsts.filter_map(|request| {
         let (reason, miss) = (request.reason?, request.miss.as_ref()?);
-        // What is there and is not given is the provider's matter; what was asked too early or too late is the clock's.
+        // An unavailable entry is the provider's fault, and the wrong time is not the prompt's.
         let is_timing = matches!(reason, Reason::Unavailable | Reason::NotYetReadable | Reason::Expired);
         (miss.tokens > 0 && !is_timing).then(|| LintFinding {
             rule: LintRule::ColdFork,
             lane: request.lane.clone(),
             pointer: miss.pointer.clone(),
-            what: format!("{reason} at block {}, {} tokens are not shared", miss.block, miss.tokens),
+            what: format!("{reason} at block {}: {} tokens not shared", miss.block, miss.tokens),
         })
     })
 }

@@ -1,4 +1,4 @@
-//! A request taken apart, block by block.
+//! Splits a request into prompt blocks.
 
 use std::ops::Range;
 
@@ -7,22 +7,24 @@ use session::{Block as Said, Role};
 use wire::dialect::{Dialect, JsonLocation, Part, PromptMessage, ToolDefinition};
 use wire::json::{self, Document, Value};
 
-use crate::digest::{Bytes, Digest, Words};
+use crate::digest::{Digest, MarkedBytes, TextForm};
 use crate::prompt::{
-    CacheMarker, CachePrompt, DeferredTool, Key, Pictures, PromptBlock, PromptBlockKind, Section,
+    CacheKey, CacheMarker, CachePrompt, DeferredTool, Pictures, PromptBlock, PromptBlockKind,
 };
 use crate::rules::{
     CacheRules, DeferredPlacement, LookupPolicy, ROUTE, StoragePolicy, ThinkingPolicy, UnmarkedPolicy,
 };
+use crate::section::Section;
 
-/// A prefix that is kept in steps can end in the middle of a block, so that long blocks are cut.
+/// Size of the pieces of a long block. A cache with token steps can end a prefix in the middle of a block.
 const STEP_PIECE: usize = 512;
-/// A picture is some hundred to some thousand tokens, however many bytes it has; a document as a file is taken for one.
+/// Weight of a picture, which is some hundred to some thousand tokens whatever its size. A document as a file
+/// counts the same.
 const PICTURE: u64 = 6_400;
-/// Sealed thinking is far shorter than its seal.
+/// Weight of encrypted thinking, which is far shorter than its ciphertext.
 const SEALED: u64 = 64;
 
-/// Settings that are what they are when nobody sets them, as [`plain`] has them. `null` is one everywhere.
+/// Default values of settings, in the form of [`canonical`]. `null` is always a default.
 const DEFAULTS: [(&str, &str); 6] = [
     ("/tool_choice", r#"{"type":"auto"}"#),
     ("/tool_choice", r#""auto""#),
@@ -31,17 +33,36 @@ const DEFAULTS: [(&str, &str); 6] = [
     ("/response_format", r#"{"type":"text"}"#),
     ("/text/format", r#"{"type":"text"}"#),
 ];
-/// The same of a member of such a setting.
+/// Default value of a member of such a setting.
 const DEFAULT_MEMBER: (&str, &str) = ("disable_parallel_tool_use", "false");
 
-/// Takes a request apart.
-pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> CachePrompt {
+impl CachePrompt {
+    /// Splits a request into blocks. `document` is the source of `prompt`.
+    pub fn of(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> Self {
+        split(document, prompt)
+    }
+
+    /// Decodes and splits a body; returns `None` if it does not ask a model.
+    pub fn read(url: &str, body: &[u8]) -> Option<Self> {
+        Self::decode(Dialect::detect(url, body)?, body)
+    }
+
+    /// Decodes and splits a body of a known dialect.
+    pub fn decode(dialect: Dialect, body: &[u8]) -> Option<Self> {
+        let document = Document::parse(body).ok()?;
+        let prompt = dialect.decode_document(&document).ok()?;
+        Some(Self::of(&document, &prompt))
+    }
+}
+
+/// Splits a request.
+fn split(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> CachePrompt {
     let model = prompt.model.as_deref().unwrap_or_default();
     let rules = CacheRules::of(model, prompt.dialect);
     let body = document.text().as_bytes();
-    let bytes = Bytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
+    let bytes = MarkedBytes::new(body, prompt.markers.iter().map(|marker| marker.place.span.clone()));
     let mut building =
-        Building { rules, bytes, blocks: Vec::new(), behind: Vec::new(), pictures: Pictures::default() };
+        PromptBuilder { rules, bytes, blocks: Vec::new(), behind: Vec::new(), pictures: Pictures::default() };
     let is_aside = |tool: &&ToolDefinition| tool.deferred && rules.deferred == DeferredPlacement::Outside;
     let listed = prompt.tools.iter().filter(|tool| tool.message.is_none());
     let (outside, inside): (Vec<&ToolDefinition>, Vec<&ToolDefinition>) =
@@ -50,8 +71,8 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
         .iter()
         .for_each(|tool| building.push(Section::Tools, PromptBlockKind::Other, &[], &tool.place, None, 0));
     prompt.system.iter().for_each(|part| building.part(Section::System, &[], part));
-    let dropped = dropped_before(rules, &prompt.messages);
-    // Where instructions have no place of their own they are what a conversation begins with.
+    let dropped = first_kept_thinking(rules, &prompt.messages);
+    // Dialects without a field for instructions have them as first messages.
     let is_instruction = |message: &PromptMessage| matches!(message.role, Role::System | Role::Developer);
     let head = prompt.messages.iter().take_while(|message| is_instruction(message)).count();
     for (number, message) in prompt.messages.iter().enumerate() {
@@ -78,40 +99,40 @@ pub(crate) fn built(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> 
         pictures: building.pictures,
         is_tail: prompt.dialect == Dialect::OpenAiResponses && is_tail(document.root()),
         is_retained: retention.is_some_and(|term| term == "24h"),
-        blocks: building.chained(&keys),
+        blocks: building.with_chains(&keys),
         keys,
     }
 }
 
-/// Whether a request goes on from what the provider keeps of a conversation.
+/// Returns whether a request refers to messages that the provider stored.
 fn is_tail(root: Value<'_, '_>) -> bool {
     let named = ["previous_response_id", "conversation"].iter().filter_map(|name| root.get(name));
     named.into_iter().any(|value| value.raw() != "null")
 }
 
-/// A setting by its value: blanks and the order of its members say nothing.
-fn plain(value: Value<'_, '_>) -> String {
+/// Returns the canonical form of a setting, without spaces and with sorted members.
+fn canonical(value: Value<'_, '_>) -> String {
     match value.kind() {
         json::ValueKind::Object => {
-            let members = value.members().map(|it| (it.name(), plain(it.value)));
+            let members = value.members().map(|it| (it.name(), canonical(it.value)));
             let said = members.filter(|(name, value)| (name.as_ref(), value.as_str()) != DEFAULT_MEMBER);
             let mut members: Vec<String> =
                 said.map(|(name, value)| format!("{}:{value}", json::quote(&name))).collect();
             members.sort_unstable();
             format!("{{{}}}", members.join(","))
         }
-        json::ValueKind::Array => format!("[{}]", value.items().map(plain).collect::<Vec<_>>().join(",")),
+        json::ValueKind::Array => format!("[{}]", value.items().map(canonical).collect::<Vec<_>>().join(",")),
         _ => value.as_str().map_or_else(|| value.raw().to_owned(), |text| json::quote(&text)),
     }
 }
 
-/// The provider's own search is switched on in the instructions: its entry among the tools is no definition.
+/// Returns whether the tool is the provider's search, which belongs to the instructions and is no definition.
 fn is_search(tool: &ToolDefinition) -> bool {
     tool.kind.starts_with("web_search_2")
 }
 
-/// From which message on thinking is seen: earlier thinking goes when the user speaks again.
-fn dropped_before(rules: &CacheRules, messages: &[PromptMessage]) -> usize {
+/// Returns the first message whose thinking is kept: earlier thinking is dropped when the user speaks again.
+fn first_kept_thinking(rules: &CacheRules, messages: &[PromptMessage]) -> usize {
     let is_plain = |message: &PromptMessage| {
         let answers = message.parts.iter().any(|part| matches!(part.block, Said::ToolResult(_)));
         message.role == Role::User && !answers
@@ -122,19 +143,19 @@ fn dropped_before(rules: &CacheRules, messages: &[PromptMessage]) -> usize {
     }
 }
 
-/// A prompt in the making.
-struct Building<'b> {
+/// Prompt under construction.
+struct PromptBuilder<'b> {
     rules: &'static CacheRules,
-    bytes: Bytes<'b>,
+    bytes: MarkedBytes<'b>,
     blocks: Vec<PromptBlock>,
-    /// Where each message ends: its bytes, and how many blocks there are then.
+    /// Ranges of the messages, each with the number of blocks up to its end.
     behind: Vec<(Range<usize>, usize)>,
     pictures: Pictures,
 }
 
-impl Building<'_> {
+impl PromptBuilder<'_> {
     fn message(&mut self, section: Section, message: &PromptMessage, drops_thinking: bool) {
-        // Whoever speaks, and whatever else is said of a message, belongs to its first block.
+        // The role and other members of a message belong to its first block.
         let mut opening = format!("{:?}", message.role).into_bytes();
         for extra in message.extra.iter().filter(|extra| !self.bytes.is_marker(&extra.place.span)) {
             opening.extend_from_slice(extra.name.as_bytes());
@@ -160,19 +181,19 @@ impl Building<'_> {
             Said::ToolResult(_) => PromptBlockKind::Result,
             _ => PromptBlockKind::Other,
         };
-        let said = words(part);
-        let unseen = self.unseen(part);
+        let said = text_form(part);
+        let unseen = self.unseen_bytes(part);
         self.push(section, kind, opening, &part.place, said, unseen);
     }
 
-    /// How many bytes of a part are no text that the model sees.
-    fn unseen(&mut self, part: &Part) -> u64 {
+    /// Returns the number of bytes of a part that are no text for the model.
+    fn unseen_bytes(&mut self, part: &Part) -> u64 {
         let most = match &part.block {
             Said::Image(_) => PICTURE,
             Said::Document { .. } if self.is_file(part) => PICTURE,
             Said::Thinking { text, .. } => text.len() as u64 + SEALED,
             Said::RedactedThinking { .. } => SEALED,
-            _ => return part.parts.iter().map(|inner| self.unseen(inner)).sum(),
+            _ => return part.parts.iter().map(|inner| self.unseen_bytes(inner)).sum(),
         };
         let sent: u64 = self.bytes.pieces(part.place.span.clone()).map(|piece| piece.len() as u64).sum();
         if matches!(part.block, Said::Image(_) | Said::Document { .. }) {
@@ -182,7 +203,7 @@ impl Building<'_> {
         sent.saturating_sub(most)
     }
 
-    /// Whether a document is no text in the request itself.
+    /// Returns whether a document is not text in the request itself.
     fn is_file(&self, part: &Part) -> bool {
         let source = part.content.as_ref().map(|content| &self.bytes.body[content.span.clone()]);
         let source = source.and_then(|source| Document::parse(source).ok());
@@ -196,14 +217,15 @@ impl Building<'_> {
         kind: PromptBlockKind,
         opening: &[u8],
         place: &JsonLocation,
-        said: Option<Words>,
+        said: Option<TextForm>,
         unseen: u64,
     ) {
         let in_steps = matches!(self.rules.keeps, StoragePolicy::Steps { .. });
-        let is_long = |said: &&Words| in_steps && said.text.len() > STEP_PIECE && said.within == place.span;
+        let is_long =
+            |said: &&TextForm| in_steps && said.text.len() > STEP_PIECE && said.within == place.span;
         let pieces = match said.as_ref().filter(is_long) {
-            // The frame of a long text goes with its last piece, and is the same for all texts but odd ones.
-            Some(said) => cut(&said.text),
+            // The frame of a long text belongs to its last piece and is nearly always the same.
+            Some(said) => split_text(&said.text),
             None => vec![place.span.clone()],
         };
         let last = pieces.len() - 1;
@@ -228,22 +250,22 @@ impl Building<'_> {
         }
     }
 
-    /// What else is part of the key.
+    /// Returns the keys outside the blocks.
     fn keys(
         &self,
         root: Value<'_, '_>,
         prompt: &wire::dialect::Prompt,
         searches: &[&ToolDefinition],
-    ) -> Vec<Key> {
+    ) -> Vec<CacheKey> {
         let mut keys = Vec::new();
         let mut add = |section, name: &'static str, pointer: &str, span: Range<usize>, said: &[u8]| {
             let digest = Digest::new().number(Digest::of(name.as_bytes())).number(Digest::of(said)).finish();
-            keys.push(Key { section, name, pointer: pointer.to_owned(), span, digest });
+            keys.push(CacheKey { section, name, pointer: pointer.to_owned(), span, digest });
         };
         for (pointer, section) in self.rules.keys {
             let Some(value) = root.pointer(pointer) else { continue };
-            // What is said and changes nothing is as good as not said.
-            let said = plain(value);
+            // A default value equals an absent one.
+            let said = canonical(value);
             if said != "null" && !DEFAULTS.contains(&(*pointer, said.as_str())) {
                 add(*section, pointer, pointer, value.span(), said.as_bytes());
             }
@@ -272,7 +294,7 @@ impl Building<'_> {
         whole.is_ok_and(|document| enabled(&document) == Some(true))
     }
 
-    /// Which blocks are marked.
+    /// Returns the markers.
     fn marks(&self, root: Value<'_, '_>, prompt: &wire::dialect::Prompt) -> Vec<CacheMarker> {
         let mut by_start: Vec<(usize, usize)> =
             self.blocks.iter().enumerate().map(|(index, block)| (block.span.start, index)).collect();
@@ -290,7 +312,7 @@ impl Building<'_> {
         let mut marks: Vec<CacheMarker> = Vec::new();
         for marker in prompt.markers.iter().filter(|marker| marker.is_set) {
             let at = marker.place.span.start;
-            // One that stands by itself at the top is for the last block.
+            // A marker at the top level belongs to the last block.
             let at_top = || last.filter(|_| marker.place.pointer.matches('/').count() == 1);
             let Some(block) = block_at(at).or_else(|| message_at(at)).or_else(at_top) else { continue };
             let is_long = marker.ttl.as_deref() == Some("1h");
@@ -308,13 +330,13 @@ impl Building<'_> {
         marks
     }
 
-    /// The blocks with what they stand behind.
-    fn chained(mut self, keys: &[Key]) -> Vec<PromptBlock> {
+    /// Sets the chain digests of the blocks.
+    fn with_chains(mut self, keys: &[CacheKey]) -> Vec<PromptBlock> {
         let runs_are_one = match self.rules.keeps {
             StoragePolicy::Marked { reads: LookupPolicy::LookBack { runs_are_one, .. }, .. } => runs_are_one,
             _ => false,
         };
-        let is_route = |key: &Key| key.name == ROUTE;
+        let is_route = |key: &CacheKey| key.name == ROUTE;
         let is_routed = keys.iter().any(is_route);
         let (mut chain, mut unrouted) = (0, 0);
         let mut sections = Section::ALL.iter().peekable();
@@ -322,7 +344,7 @@ impl Building<'_> {
         let mut position = 0;
         for block in &mut self.blocks {
             while let Some(section) = sections.next_if(|section| **section <= block.section) {
-                let opened = |chain: u64, counts: &dyn Fn(&Key) -> bool| {
+                let opened = |chain: u64, counts: &dyn Fn(&CacheKey) -> bool| {
                     let mut digest = Digest::new();
                     digest.number(chain).number(*section as u64);
                     for key in keys.iter().filter(|key| key.section == *section && counts(key)) {
@@ -346,20 +368,21 @@ impl Building<'_> {
     }
 }
 
-/// Where a part says a text and nothing else: a text by itself, or the only one of a tool's result.
-fn words(part: &Part) -> Option<Words> {
+/// Returns the text of a part that contains nothing else: a text, or the only text of a tool's result.
+fn text_form(part: &Part) -> Option<TextForm> {
     let span = |part: &Part| part.content.as_ref().map(|content| content.span.clone());
     match (&part.block, part.parts.as_slice()) {
-        (Said::Text { .. }, _) => Some(Words { text: span(part)?, within: part.place.span.clone() }),
+        (Said::Text { .. }, _) => Some(TextForm { text: span(part)?, within: part.place.span.clone() }),
         (Said::ToolResult(_), [only]) if matches!(only.block, Said::Text { .. }) => {
-            Some(Words { text: span(only)?, within: span(part)? })
+            Some(TextForm { text: span(only)?, within: span(part)? })
         }
         _ => None,
     }
 }
 
-/// A long text in pieces of bytes; what is cut in the middle of a character is only ever compared.
-fn cut(said: &Range<usize>) -> Vec<Range<usize>> {
+/// Splits a long text into pieces of bytes. Cuts within characters are harmless, because pieces are only
+/// compared.
+fn split_text(said: &Range<usize>) -> Vec<Range<usize>> {
     let starts = (said.start..said.end).step_by(STEP_PIECE);
     starts.map(|start| start..(start + STEP_PIECE).min(said.end)).collect()
 }

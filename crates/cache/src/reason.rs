@@ -1,44 +1,44 @@
-//! Why a request read less than it might have: the providers' words where they have one, else ours.
+//! Reasons for cache misses, in the providers' words if they exist.
 
 use std::fmt;
 
-use crate::prompt::Section;
+use crate::section::Section;
 
-/// Why a prefix was not read.
+/// Reason why a prefix was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// Another model was asked.
     ModelChanged,
-    /// The tools, or what belongs to their key, are not the same.
+    /// The tools or their keys changed.
     ToolsChanged,
-    /// The instructions, or what belongs to their key, are not the same.
+    /// The instructions or their keys changed.
     SystemChanged,
-    /// What was said, or what belongs to its key, is not the same.
+    /// The messages or their keys changed.
     MessagesChanged,
-    /// It was written, and had gone.
+    /// The entry has expired.
     Expired,
-    /// Its writer's answer had not begun.
+    /// The response of the writing request had not begun.
     NotYetReadable,
-    /// It is too short to be kept.
+    /// The prefix is too short to be cached.
     BelowMinimum,
-    /// It was written, but further back than any marker looks.
+    /// The entry is further back than any marker's lookup.
     BeyondLookBack,
-    /// The history is with the provider, and not in the request: nothing can be told from the bytes.
+    /// The history is stored by the provider, so its bytes are unknown.
     HistoryElsewhere,
-    /// The conversation was summed up and begins anew: what was written is not what is asked.
+    /// The conversation was compacted, so the written prefix was not asked for.
     Compacted,
-    /// The provider did not have it, although it should.
+    /// The provider did not have the entry although it should.
     Unavailable,
-    /// No answer came: nothing was read, written or charged.
+    /// There was no response, so nothing was read, written or charged.
     Unanswered,
-    /// Nothing is marked, or not as far as what had been written.
+    /// Nothing is marked, or not as far as the written prefix.
     Unmarked,
-    /// The first of its lane, and nobody had written any beginning of it.
+    /// The first request of its lane, and no other request wrote its prefix.
     Cold,
 }
 
 impl Reason {
-    /// The word for it.
+    /// Returns the reason's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::ModelChanged => "model_changed",
@@ -58,7 +58,7 @@ impl Reason {
         }
     }
 
-    /// Whether a prefix that had been written was not what came next.
+    /// Returns whether the written prefix was not the start of the request.
     pub fn is_break(self) -> bool {
         matches!(self, Self::ModelChanged | Self::ToolsChanged | Self::SystemChanged | Self::MessagesChanged)
     }

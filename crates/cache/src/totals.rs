@@ -1,33 +1,33 @@
-//! Sums: of a lane, and of all.
+//! Sums over requests.
 
 use session::Usage;
 use session::model::price;
 
 use crate::explanation::Explanation;
 
-/// What some requests came to.
+/// Sum over requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CacheTotals {
-    /// How many were answered.
+    /// Number of answered requests.
     pub requests: u64,
-    /// What the cache should have read and written.
+    /// Predicted reads and writes.
     pub predicted: Usage,
-    /// What the usage says.
+    /// Reported usage.
     pub reported: Usage,
-    /// What a perfect prefix would have read and written.
+    /// Reads and writes after a perfect prefix.
     pub perfect: Usage,
-    /// Tokens that were written or sent again although they had been kept.
+    /// Tokens that were written or sent again although they had been cached.
     pub missed: u64,
-    /// Dollars for the input, as predicted; `None` where a price is not known.
+    /// Predicted cost of the input in dollars; `None` if a price is unknown.
     pub predicted_usd: Option<f64>,
-    /// Dollars for the input, as reported.
+    /// Reported cost of the input in dollars.
     pub reported_usd: Option<f64>,
-    /// Dollars for the input, with a perfect prefix.
+    /// Cost of the input in dollars after a perfect prefix.
     pub perfect_usd: Option<f64>,
 }
 
 impl CacheTotals {
-    /// The sum of some requests.
+    /// Sums up requests.
     pub fn of<'e>(requests: impl Iterator<Item = &'e Explanation>) -> Self {
         let zero = Some(0.0);
         let mut sum = Self { predicted_usd: zero, reported_usd: zero, perfect_usd: zero, ..Self::default() };
@@ -47,7 +47,7 @@ impl CacheTotals {
     }
 }
 
-/// What the input of a call costs, where the price is known.
+/// Returns the cost of a request's input if the price is known.
 pub(crate) fn input_usd(model: &str, usage: &Usage) -> Option<f64> {
     let input = Usage { output: 0, reasoning: 0, ..*usage };
     price(model).map(|price| price.cost(&input))

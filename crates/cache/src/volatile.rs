@@ -1,31 +1,32 @@
-//! Text that is another one tomorrow, in the next session or on the next machine.
+//! Text that changes from day to day, session to session, or machine to machine.
 
 use std::ops::Range;
 
 use wire::json::{Document, Value};
 
 use crate::dates::{clock, date, timestamp};
-use crate::explanation::LaneOpening;
 use crate::lint::{LintFinding, LintRule};
-use crate::prompt::{CachePrompt, PromptBlockKind, Section};
+use crate::prompt::{CachePrompt, PromptBlockKind};
+use crate::report::LaneOpening;
+use crate::section::Section;
 
-/// What is known of where and when a recording was made; without it, whatever looks like it counts.
+/// Known circumstances of a recording. Without them, everything that looks volatile counts.
 #[derive(Clone, Debug, Default)]
 pub struct RecordingContext {
-    /// The day, as in `2026-11-15`.
+    /// Day, such as `2026-11-15`.
     pub day: Option<String>,
-    /// The folders of the harness: where it worked, its HOME.
+    /// Folders of the harness: workspace and HOME.
     pub folders: Vec<String>,
 }
 
-/// Folders that differ from one user or machine to the next.
+/// Folders that differ between users or machines.
 const PERSONAL: [&str; 8] =
     ["/home/", "/Users/", "/root/", "/tmp/", "/private/", "/var/folders/", "C:\\Users\\", "c:\\Users\\"];
-/// The same of containers. They are short enough to stand in the middle of other paths.
+/// Folders of containers. They are short, so they must be at the start of a path.
 const CONTAINERS: [&str; 3] = ["/work/", "/workspace/", "/workspaces/"];
-/// Hashes that stand in examples.
+/// Hashes that are common in examples.
 const EXAMPLES: [&str; 5] = ["abc1234", "a1b2c3d", "1a2b3c4", "abc123d", "1234abc"];
-/// What `git` says of a folder, and how harnesses announce it.
+/// Phrases of `git status` and of harnesses that quote it.
 const GIT: [&str; 7] = [
     "gitStatus:",
     "On branch ",
@@ -36,20 +37,20 @@ const GIT: [&str; 7] = [
     "Changes not staged",
 ];
 
-/// The volatile texts of a lane's first request, as far as they are marked: the first of each kind. What differs from day
-/// to day and from folder to folder may stand at the head of the messages; what differs from one conversation to the next
-/// may not. What is said later comes once, and stays.
+/// Finds volatile texts in the marked part of a lane's first request, at most one of each kind. At the start of
+/// the messages, texts may change with the day and the folder but not with the conversation. Later messages are
+/// sent once and do not change.
 pub fn find_volatile(opening: &LaneOpening, body: &[u8], around: &RecordingContext) -> Vec<LintFinding> {
     let Some(last) = opening.prompt.marks.last() else { return Vec::new() };
     let mut findings: Vec<(&str, LintFinding)> = Vec::new();
-    let head = head(&opening.prompt, body);
+    let head = opening_blocks(&opening.prompt, body);
     for (index, block) in opening.prompt.blocks[..=last.block].iter().enumerate() {
         let kinds: &[_] = match block.section {
             Section::Messages if head.contains(&index) => &KINDS[..OF_CONVERSATIONS],
             Section::Messages => continue,
             _ => &KINDS,
         };
-        let text = body.get(block.span.clone()).map(said).unwrap_or_default();
+        let text = body.get(block.span.clone()).map(joined_texts).unwrap_or_default();
         for (kind, find) in kinds {
             if findings.iter().any(|(known, _)| known == kind) {
                 continue;
@@ -69,27 +70,27 @@ pub fn find_volatile(opening: &LaneOpening, body: &[u8], around: &RecordingConte
 
 type Find = fn(&str, &RecordingContext) -> Option<String>;
 
-/// What is looked for: first what differs from one conversation to the next.
+/// Kinds of volatile text, those that change with the conversation first.
 const KINDS: [(&str, Find); 6] = [
     ("a time", |text, around| clock(text, around.day.as_deref()).map(str::to_owned)),
     ("a timestamp", |text, around| timestamp(text, around.day.as_deref()).map(str::to_owned)),
     ("an id", |text, _| text.split(is_border).find(|word| is_id(word)).map(str::to_owned)),
-    ("the state of git", |text, _| git(text)),
+    ("the state of git", |text, _| find_git_state(text)),
     ("a date", |text, around| date(text, around.day.as_deref()).map(str::to_owned)),
-    ("a path", |text, around| path(text, &around.folders)),
+    ("a path", |text, around| find_path(text, &around.folders)),
 ];
 const OF_CONVERSATIONS: usize = 4;
 
-/// The texts of a block, one below the other.
-fn said(block: &[u8]) -> String {
+/// Joins the texts of a block.
+fn joined_texts(block: &[u8]) -> String {
     let Ok(document) = Document::parse(block) else { return String::from_utf8_lossy(block).into_owned() };
     let texts = document.root().walk().into_iter().filter_map(|value| value.as_str());
     texts.fold(String::new(), |all, text| all + &text + "\n")
 }
 
-/// Which blocks a harness says before the model first speaks: all but the last of what the user says, which is the user's
+/// Returns the blocks of the harness before the first reply: all but the last user block, which is the user's
 /// own.
-fn head(prompt: &CachePrompt, body: &[u8]) -> Vec<usize> {
+fn opening_blocks(prompt: &CachePrompt, body: &[u8]) -> Vec<usize> {
     let Ok(document) = Document::parse(body) else { return Vec::new() };
     let messages = ["messages", "input"].iter().find_map(|list| document.root().get(list));
     let role = |message: &Value<'_, '_>| message.str_at("role").unwrap_or_default().into_owned();
@@ -112,10 +113,11 @@ fn is_border(c: char) -> bool {
     !(c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// How often letters and digits take turns in what somebody drew by lot.
+/// Minimum number of changes between letters and digits in a random word.
 const TURNS: usize = 4;
 
-/// A UUID, a ULID, a long number in hex, letters and digits by lot, or a name with such behind it.
+/// Returns whether a word is a UUID, a ULID, a long hexadecimal number, a random word, or a name that ends in
+/// one.
 fn is_id(word: &str) -> bool {
     let is_hex = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     let has_both = |part: &str| {
@@ -133,7 +135,7 @@ fn is_id(word: &str) -> bool {
         let pairs = part.as_bytes().windows(2);
         pairs.filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count()
     };
-    // Without the letters that look like digits, as ULIDs and our own runs are written.
+    // Base 32 without letters that look like digits, as in ULIDs and our run ids.
     let is_base32 = |part: &str, other: &[u8]| {
         part.bytes().all(|byte| byte.is_ascii_alphanumeric() && !other.contains(&byte))
     };
@@ -147,7 +149,7 @@ fn is_id(word: &str) -> bool {
     is_uuid || is_digest || is_named || is_drawn || is_numbered
 }
 
-fn path(text: &str, folders: &[String]) -> Option<String> {
+fn find_path(text: &str, folders: &[String]) -> Option<String> {
     let known = folders.iter().map(String::as_str).find_map(|folder| text.find(folder));
     let is_begun = |at: &usize| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || "._-~*/".contains(c));
     let in_container = |begin: &str| text.match_indices(begin).map(|(at, _)| at).find(|at| is_begun(at));
@@ -162,15 +164,15 @@ fn path(text: &str, folders: &[String]) -> Option<String> {
     Some(rest[..end].chars().take(60).collect())
 }
 
-/// What `git` says, in its own words or as short as `git status --short` has it.
-fn git(text: &str) -> Option<String> {
+/// Returns the first line of git output, in long or short form.
+fn find_git_state(text: &str) -> Option<String> {
     let said = GIT.iter().find_map(|words| text[text.find(words)?..].lines().next());
     let is_state = |line: &&str| is_short_status(line) || is_branch(line);
-    let line = said.or_else(|| text.lines().find(is_state)).or_else(|| commit(text))?;
+    let line = said.or_else(|| text.lines().find(is_state)).or_else(|| find_commit(text))?;
     Some(line.chars().take(60).collect())
 }
 
-/// As in `branch: feature/x`.
+/// Returns whether a line names a branch, as in `branch: feature/x`.
 fn is_branch(line: &str) -> bool {
     let Some((what, name)) = line.split_once(':') else { return false };
     let name = name.trim();
@@ -180,8 +182,8 @@ fn is_branch(line: &str) -> bool {
     is_branch && !name.is_empty() && name.chars().all(is_name)
 }
 
-/// As in `commit 9fceb02`.
-fn commit(text: &str) -> Option<&str> {
+/// Returns the first commit, as in `commit 9fceb02`.
+fn find_commit(text: &str) -> Option<&str> {
     text.match_indices("ommit ").find_map(|(at, begin)| {
         let from = at + begin.len();
         let rest = &text[from..];
@@ -193,7 +195,8 @@ fn commit(text: &str) -> Option<&str> {
     })
 }
 
-/// As in ` M src/lib.rs`, `?? notes.md` or `## main...origin/main`.
+/// Returns whether a line is from `git status --short`, such as ` M src/lib.rs`, `?? notes.md` or `##
+/// main...origin/main`.
 fn is_short_status(line: &str) -> bool {
     let Some((code, path)) = line.split_at_checked(3) else { return false };
     let is_path = !path.is_empty() && path.split(" -> ").all(|path| !path.contains(char::is_whitespace));

@@ -280,7 +280,8 @@ fn a_recording_that_holds_a_foreign_secret_is_not_sealed() {
     let said = env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "sh", "-c", &leak]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(
-        said.stderr.contains("still holds what looks like a secret") && said.stderr.contains("`note.txt`")
+        said.stderr.contains("is not sealed because it may still hold secrets")
+            && said.stderr.contains("`note.txt`")
     );
     assert!(!said.stderr.contains(&key));
     assert_eq!(env.show("rec")["sealed"], false);

@@ -368,7 +368,7 @@ fn an_unsealed_recording_opens_and_says_so() {
     read_to_close(&mut harness);
     let stopped = station.stop();
     let recording = Recording::open(&stopped.dir()).unwrap();
-    let because = "the recorder has not ended it".to_owned();
+    let because = "the recorder did not finish it".to_owned();
     assert_eq!(recording.state(), &recording::SealState::Unsealed { because });
     assert_eq!(recording.exchanges().next().unwrap().unwrap().ending, Ending::Complete);
 }

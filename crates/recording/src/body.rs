@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 use wire::Header;
 use wire::encoding::CodingError;
 
-use crate::folder;
+use crate::disk_queue::{DataSource, DiskOp, DiskQueue};
+use crate::file_names;
 use crate::hints::{header, list_header};
 use crate::log::{BodyLocation, StoredBody};
-use crate::queue::{Op, Owner, Queue};
 
 /// Size from which a body is written to a blob while it arrives.
 pub(crate) const LONG: usize = 1 << 20;
@@ -20,7 +20,7 @@ const LONGEST_COMPRESSED: usize = 16 << 20;
 /// Body that is arriving.
 #[derive(Debug)]
 pub(crate) struct ArrivingBody {
-    owner: Owner,
+    owner: DataSource,
     content_type: Option<String>,
     content_encoding: Option<String>,
     state: State,
@@ -62,7 +62,7 @@ pub(crate) struct FinishedBody {
 impl ArrivingBody {
     pub(crate) fn new(n: u64, what: &'static str) -> Self {
         Self {
-            owner: Owner { n: Some(n), what },
+            owner: DataSource { n: Some(n), what },
             content_type: None,
             content_encoding: None,
             state: State::Held { pieces: Vec::new(), bytes: 0 },
@@ -76,7 +76,7 @@ impl ArrivingBody {
     }
 
     /// Appends bytes.
-    pub(crate) fn push(&mut self, bytes: Vec<u8>, redactor: &mut Redactor, queue: &Queue) {
+    pub(crate) fn push(&mut self, bytes: Vec<u8>, redactor: &mut Redactor, queue: &DiskQueue) {
         match &mut self.state {
             State::Held { pieces, bytes: held } => {
                 if bytes.is_empty() {
@@ -108,14 +108,14 @@ impl ArrivingBody {
         LongBody { window, name, hasher: Sha256::new(), stored: 0 }
     }
 
-    fn pass_on(&mut self, bytes: &[u8], redactor: &mut Redactor, queue: &Queue) {
+    fn pass_on(&mut self, bytes: &[u8], redactor: &mut Redactor, queue: &DiskQueue) {
         let State::Long(long) = &mut self.state else { return };
         let ready = long.window.push(redactor, bytes);
         long.keep(ready, self.owner, queue);
     }
 
     /// Redacts and stores the rest of the body.
-    pub(crate) fn finish(self, redactor: &mut Redactor, queue: &Queue) -> FinishedBody {
+    pub(crate) fn finish(self, redactor: &mut Redactor, queue: &DiskQueue) -> FinishedBody {
         match self.state {
             State::Held { mut pieces, .. } => {
                 let held = if pieces.len() == 1 { pieces.remove(0) } else { pieces.concat() };
@@ -154,8 +154,8 @@ impl ArrivingBody {
                 long.keep(ready, self.owner, queue);
                 let LongBody { window, name, hasher, stored } = *long;
                 let sha256 = hex(hasher.finalize());
-                let to = folder::blob(&sha256);
-                queue.push([Op::Finish { owner: self.owner, name: name.clone(), to, bytes: stored }]);
+                let to = file_names::blob(&sha256);
+                queue.push([DiskOp::Finish { owner: self.owner, name: name.clone(), to, bytes: stored }]);
                 let stored = StoredBody { at: BodyLocation::Blob, sha256, bytes: stored, decoded_from: None };
                 FinishedBody {
                     stored,
@@ -174,32 +174,34 @@ impl ArrivingBody {
     }
 }
 
-fn not_kept(owner: Owner, bytes: u64, reason: &str, queue: &Queue) -> FinishedBody {
+fn not_kept(owner: DataSource, bytes: u64, reason: &str, queue: &DiskQueue) -> FinishedBody {
     queue.lose(owner.loss(bytes, reason));
     FinishedBody { stored: StoredBody::lost(), bytes: Vec::new(), blob: None, edits: None, unsearched: None }
 }
 
 /// Queues a long body that was held because it is compressed. It is written to a temporary file and renamed
 /// when complete, because another body may have the same digest.
-fn blob_of(owner: Owner, bytes: Vec<u8>, decoded_from: Option<String>, queue: &Queue) -> StoredBody {
+fn blob_of(owner: DataSource, bytes: Vec<u8>, decoded_from: Option<String>, queue: &DiskQueue) -> StoredBody {
     let sha256 = hex(Sha256::digest(&bytes));
-    let (name, to, length) = (unfinished(owner), folder::blob(&sha256), bytes.len() as u64);
-    queue
-        .push([Op::Part { owner, name: name.clone(), bytes }, Op::Finish { owner, name, to, bytes: length }]);
+    let (name, to, length) = (unfinished(owner), file_names::blob(&sha256), bytes.len() as u64);
+    queue.push([
+        DiskOp::Part { owner, name: name.clone(), bytes },
+        DiskOp::Finish { owner, name, to, bytes: length },
+    ]);
     StoredBody { at: BodyLocation::Blob, sha256, bytes: length, decoded_from }
 }
 
 /// Returns the name of a blob until it is complete.
-fn unfinished(owner: Owner) -> String {
+fn unfinished(owner: DataSource) -> String {
     let id = owner.id().unwrap_or_default();
-    format!("{}/.unfinished-{id}-{}", folder::BLOBS, owner.what.replace(' ', "-"))
+    format!("{}/.unfinished-{id}-{}", file_names::BLOBS, owner.what.replace(' ', "-"))
 }
 
 impl LongBody {
-    fn keep(&mut self, bytes: Vec<u8>, owner: Owner, queue: &Queue) {
+    fn keep(&mut self, bytes: Vec<u8>, owner: DataSource, queue: &DiskQueue) {
         self.hasher.update(&bytes);
         self.stored += bytes.len() as u64;
-        queue.push([Op::Part { owner, name: self.name.clone(), bytes }]);
+        queue.push([DiskOp::Part { owner, name: self.name.clone(), bytes }]);
     }
 }
 

@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
-use crate::folder;
-use crate::open::OpenError;
+use crate::error::OpenError;
+use crate::file_names;
 
 /// Maximum size of a manifest, a scenario, or another small file.
 pub(crate) const LONGEST_TEXT: u64 = 64 << 20;
@@ -115,16 +115,16 @@ pub(crate) fn is_digest(name: &str) -> bool {
 /// Reads a blob; returns `None` if it does not exist.
 pub(crate) fn blob(root: &Path, sha256: &str) -> Result<Option<Vec<u8>>, OpenError> {
     match is_digest(sha256) {
-        true => read(root, &folder::blob(sha256), LONGEST_BODY),
-        false => Err(OpenError::Outside { path: root.join(folder::BLOBS).join(sha256) }),
+        true => read(root, &file_names::blob(sha256), LONGEST_BODY),
+        false => Err(OpenError::Outside { path: root.join(file_names::BLOBS).join(sha256) }),
     }
 }
 
 /// Returns the maximum length of a file by its path.
 fn longest(root: &Path, path: &Path) -> u64 {
     match path.strip_prefix(root) {
-        Ok(name) if name.starts_with(folder::EXPORTS) => LONGEST_DUMP,
-        Ok(name) if name == Path::new(folder::SCENARIO) => LONGEST_TEXT,
+        Ok(name) if name.starts_with(file_names::EXPORTS) => LONGEST_DUMP,
+        Ok(name) if name == Path::new(file_names::SCENARIO) => LONGEST_TEXT,
         _ => LONGEST_FILE,
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         fs::remove_file(root.join("dangling")).expect("it was there");
         assert!(check_entries(&root, "").is_ok());
         fs::write(root.join("own"), "four").expect("written");
-        assert_eq!(said("own"), "/in/own is longer than such a file can be (3 bytes)");
+        assert_eq!(said("own"), "/in/own is longer than 3 bytes");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::hints::Hints;
 use crate::log::{
     BodyLocation, ExchangeEndRecord, RequestBodyRecord, RequestHeadRecord, ResponseHeadRecord, StoredBody,
 };
-use crate::reads;
+use crate::read_list;
 use crate::time::iso;
 
 /// Version of the dumps that are written.
@@ -88,7 +88,7 @@ macro_rules! dump {
 dump! {
     /// Contents of `<request_id>_request.json`.
     RequestDump {
-        /// Whether the complete body arrived.
+        /// True if the complete body arrived.
         pub whole: bool,
         /// Headers after the body.
         pub trailers: Vec<Header>,
@@ -131,7 +131,7 @@ pub struct BodyDump {
     /// Digest of a longer body, which is in `blobs/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
-    /// Whether the bytes could not be kept. The manifest has the reason.
+    /// True if the bytes could not be kept. The manifest has the reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
     /// Coding of a compressed body that contained a secret. The bytes here are decoded.
@@ -288,7 +288,7 @@ fn spliced(dump: &[u8], text: Option<&str>, reads: &[wire::SocketRead]) -> Vec<u
         let begin = dump.windows(READS.len()).rposition(|window| window == READS);
         let at = begin.expect("a dump with reads has their list") + READS.len();
         out.extend_from_slice(&dump[from..at]);
-        reads::write(&mut out, reads);
+        read_list::write(&mut out, reads);
         from = at;
     }
     out.extend_from_slice(&dump[from..]);

@@ -4,38 +4,44 @@
 //! before it reaches the disk. The recorder never waits for a blocked disk: what it cannot keep, it counts and
 //! names. Nothing here opens a socket or judges what was recorded.
 
-mod assembly;
+mod assembler;
 mod body;
 mod bounds;
-mod bring;
+mod digests;
 mod disk;
-mod doze;
+mod disk_queue;
 mod dump;
-mod folder;
+mod error;
+mod event;
+mod event_queue;
+mod exchange_tap;
+mod file_names;
 mod hints;
-mod kept;
+mod import;
 mod key;
 pub mod lanes;
-mod line;
 mod log;
 mod loss;
 mod manifest;
 pub mod normalize;
 mod open;
-mod queue;
-mod reads;
+mod read_list;
 mod recorder;
 pub mod scenario;
 mod scrub;
 mod seal;
 pub mod source;
-mod tap;
+mod stored_count;
 mod time;
+mod wakeup;
 
 pub use body::sha256;
-pub use bring::FileImport;
 pub use disk::{Disk, FolderDisk};
 pub use dump::{BodyDump, DUMP_FORMAT, DumpError, RequestDump, ResponseDump};
+pub use error::{OpenError, SealError};
+pub use event::OutputStream;
+pub use exchange_tap::ExchangeTap;
+pub use import::FileImport;
 pub use key::{KeyError, load_or_create_key};
 pub use log::{LOG_FORMAT, LogError, LogRecord};
 pub use loss::Loss;
@@ -43,8 +49,7 @@ pub use manifest::{
     BypassEvidence, Clock, Command, Counts, HarnessInfo, LaneEntry, MANIFEST_FORMAT, Manifest, Network,
     NetworkIsolation, ParsedManifest, PluginHost, ProxyBypass, Replay, WorkspaceChanges,
 };
-pub use open::{OpenError, Recording, SealState};
-pub use recorder::{CreateError, FinishedRecording, OutputStream, Recorder, RecordingOptions};
-pub use seal::{SealError, SealReport};
-pub use tap::ExchangeTap;
+pub use open::{Recording, SealState};
+pub use recorder::{CreateError, FinishedRecording, Recorder, RecordingOptions};
+pub use seal::SealReport;
 pub use time::{iso, iso_of};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wire::{Ending, Header, SocketRead};
 
-use crate::reads;
+use crate::read_list;
 
 /// Version of the logs that are written.
 pub const LOG_FORMAT: u32 = 1;
@@ -79,7 +79,7 @@ pub struct RequestBodyRecord {
     pub id: String,
     /// Stored body.
     pub body: StoredBody,
-    /// Whether the complete body arrived.
+    /// True if the complete body arrived.
     pub whole: bool,
     /// Headers after the body.
     pub trailers: Vec<Header>,
@@ -208,7 +208,7 @@ pub(crate) fn encode(mut record: LogRecord) -> Vec<u8> {
         // The reads are the end of a record, and most of it.
         let list = line.strip_suffix(b"]}").expect("a record with reads ends with their list").len();
         line.truncate(list);
-        reads::write(&mut line, &reads);
+        read_list::write(&mut line, &reads);
         line.extend_from_slice(b"]}");
     }
     let crc = format!("{:08x}", crc32fast::hash(&line[CRC..]));
@@ -234,7 +234,7 @@ pub(crate) fn without_body(record: &[u8]) -> Option<Vec<u8>> {
 pub(crate) struct Reader<R> {
     input: R,
     at: u64,
-    /// Whether the file ends with an incomplete record.
+    /// True if the file ends with an incomplete record.
     pub(crate) torn: bool,
 }
 

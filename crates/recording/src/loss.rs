@@ -72,7 +72,7 @@ pub(crate) fn few(mut losses: Vec<Loss>) -> Vec<Loss> {
             request_id: None,
             what: format!("{} more losses", others.len()),
             bytes: others.iter().map(|loss| loss.bytes).sum(),
-            reason: "there is no room to name them".to_owned(),
+            reason: "no room to list them".to_owned(),
         });
     }
     losses
@@ -101,7 +101,7 @@ mod tests {
         let few = few(losses.clone());
         assert_eq!((few.len(), &few[..500]), (501, &losses[..500]));
         let told = few[500].to_string();
-        assert_eq!(told, "command: 200 more losses (120100 bytes): there is no room to name them");
+        assert_eq!(told, "command: 200 more losses (120100 bytes): no room to list them");
     }
 
     #[test]

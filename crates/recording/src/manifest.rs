@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use session::CallId;
 
 use crate::body::sha256;
-use crate::folder;
+use crate::file_names;
 use crate::lanes::{Lane, LaneKind};
 use crate::loss::{self, Loss};
 
@@ -26,7 +26,7 @@ pub struct Manifest {
     pub format: u32,
     /// Version of offshoot that wrote the manifest.
     pub offshoot: String,
-    /// Whether the recording is sealed: the digests below are valid, and no leftover secret was found.
+    /// True if the recording is sealed: the digests below are valid, and no leftover secret was found.
     pub sealed: bool,
     /// Reason why the recording is not sealed, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,7 +113,7 @@ pub struct HarnessInfo {
     pub scenario: String,
     /// Model that the harness was configured with.
     pub model: String,
-    /// Whether the harness talked to a real provider.
+    /// True if the harness talked to a real provider.
     pub live: bool,
 }
 
@@ -138,7 +138,7 @@ pub struct Replay {
 impl Replay {
     /// Returns the SHA-256 of the manifest in a folder.
     pub fn digest_of(recording: &Path) -> Option<String> {
-        fs::read(recording.join(folder::MANIFEST)).ok().map(|manifest| sha256(&manifest))
+        fs::read(recording.join(file_names::MANIFEST)).ok().map(|manifest| sha256(&manifest))
     }
 }
 

@@ -5,111 +5,20 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use thiserror::Error;
 use wire::json::{Document, MAX_DEPTH};
 use wire::{Body, Ending, Exchange, Header, Request, Response};
 
 use crate::body::sha256;
 use crate::bounds;
+use crate::digests::digests;
 use crate::dump::{BodyDump, DumpError, RequestDump, ResponseDump};
-use crate::folder;
+use crate::error::OpenError;
+use crate::file_names;
 use crate::log::{
     BodyLocation, ExchangeEndRecord, LogError, LogRecord, Reader, RequestBodyRecord, RequestHeadRecord,
     ResponseHeadRecord, StoredBody,
 };
 use crate::manifest::{Manifest, ParsedManifest};
-use crate::seal::digests;
-
-/// Error when opening a folder as a recording.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// The folder does not exist.
-    #[error("there is no folder `{}`", dir.display())]
-    Missing {
-        /// Folder.
-        dir: PathBuf,
-    },
-    /// The path is not a folder.
-    #[error("`{}` is a file, and a recording is a folder", path.display())]
-    NotAFolder {
-        /// Path.
-        path: PathBuf,
-    },
-    /// The folder has neither a manifest nor a log.
-    #[error("`{}` is not a recording: it holds neither `recording.json` nor `exchanges.log`", dir.display())]
-    NotARecording {
-        /// Folder.
-        dir: PathBuf,
-    },
-    /// The recording was written by a newer version.
-    #[error("`{}` was written by a newer version of offshoot (format {format})", dir.display())]
-    Newer {
-        /// Folder.
-        dir: PathBuf,
-        /// Format of the recording.
-        format: u32,
-    },
-    /// The log cannot be read.
-    #[error("cannot read `{}`", path.display())]
-    Log {
-        /// Log file.
-        path: PathBuf,
-        /// Cause.
-        #[source]
-        source: LogError,
-    },
-    /// The manifest is invalid.
-    #[error("`{}` is not the manifest of a recording: {why}", path.display())]
-    Manifest {
-        /// Manifest file.
-        path: PathBuf,
-        /// Reason.
-        why: String,
-    },
-    /// A file differs from its description in the log.
-    #[error("`{}` is damaged: {why}", path.display())]
-    Damaged {
-        /// File.
-        path: PathBuf,
-        /// Reason.
-        why: String,
-    },
-    /// A sealed file is missing.
-    #[error("`{}` is missing, and was there when the recording was sealed", path.display())]
-    Gone {
-        /// File.
-        path: PathBuf,
-    },
-    /// A name or link leads out of the folder.
-    #[error("`{}` leads out of the recording's folder", path.display())]
-    Outside {
-        /// Path.
-        path: PathBuf,
-    },
-    /// An entry is neither file nor folder.
-    #[error("`{}` is neither a file nor a folder", path.display())]
-    NotAFile {
-        /// Path.
-        path: PathBuf,
-    },
-    /// A file is longer than its kind allows.
-    #[error("`{}` is longer than such a file can be ({longest} bytes)", path.display())]
-    TooLong {
-        /// File.
-        path: PathBuf,
-        /// Maximum length in bytes.
-        longest: u64,
-    },
-    /// A file cannot be read.
-    #[error("cannot read `{}`", path.display())]
-    Io {
-        /// File.
-        path: PathBuf,
-        /// Cause.
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// State of a recording's seal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,14 +56,17 @@ impl Entry {
     /// Returns the stored bodies that arrived, each with its dump and its headers.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = (&StoredBody, String, &[Header])> {
         let request_body = self.request_body.as_ref().map(|request_body| {
-            (&request_body.body, folder::request_dump(&request_body.id), self.request_head.headers.as_slice())
+            (
+                &request_body.body,
+                file_names::request_dump(&request_body.id),
+                self.request_head.headers.as_slice(),
+            )
         });
         let response_head =
             self.response_head.as_ref().map_or(&[][..], |response_head| &response_head.headers);
-        let exchange_end = self
-            .exchange_end
-            .as_ref()
-            .map(|exchange_end| (&exchange_end.body, folder::response_dump(&exchange_end.id), response_head));
+        let exchange_end = self.exchange_end.as_ref().map(|exchange_end| {
+            (&exchange_end.body, file_names::response_dump(&exchange_end.id), response_head)
+        });
         request_body.into_iter().chain(exchange_end)
     }
 }
@@ -168,12 +80,12 @@ impl Recording {
                 false => OpenError::Missing { dir: dir.to_owned() },
             });
         }
-        let log = dir.join(folder::LOG);
+        let log = dir.join(file_names::LOG);
         let (manifest, mut state) = read_manifest(dir)?;
         if manifest.is_none() && !log.exists() {
             return Err(OpenError::NotARecording { dir: dir.to_owned() });
         }
-        let (entries, torn_bytes) = match bounds::open(dir, folder::LOG, u64::MAX)? {
+        let (entries, torn_bytes) = match bounds::open(dir, file_names::LOG, u64::MAX)? {
             Some((file, path)) => read_log(file).map_err(|source| OpenError::Log { path, source })?,
             None => (Vec::new(), 0),
         };
@@ -200,7 +112,7 @@ impl Recording {
         struct Report {
             mapped: Vec<(String, String)>,
         }
-        let report = bounds::read(&self.dir, folder::REPLAY, bounds::LONGEST_DUMP).ok().flatten();
+        let report = bounds::read(&self.dir, file_names::REPLAY, bounds::LONGEST_DUMP).ok().flatten();
         let report = report.and_then(|report| serde_json::from_slice::<Report>(&report).ok());
         report.map(|report| report.mapped).unwrap_or_default()
     }
@@ -254,7 +166,7 @@ impl Recording {
             Body::Inline(bytes) => Ok(Some(bytes.clone())),
             Body::Missing => Ok(None),
             Body::Blob { sha256, .. } => {
-                let gone = || damaged(self.dir.join(folder::blob(sha256)), "it is gone");
+                let gone = || damaged(self.dir.join(file_names::blob(sha256)), "it is gone");
                 bounds::blob(&self.dir, sha256)?.map(Some).ok_or_else(gone)
             }
         }
@@ -284,10 +196,10 @@ impl Recording {
     /// out of it.
     pub(crate) fn check_entries(&self) -> Result<(), OpenError> {
         bounds::check_entries(&self.dir, "")?;
-        let log = self.dir.join(folder::LOG);
+        let log = self.dir.join(file_names::LOG);
         let sealed = self.manifest.as_ref().filter(|manifest| manifest.sealed);
         if self.torn_bytes > 0 && sealed.is_some() {
-            return Err(damaged(log, "it was whole when the recording was sealed, and is cut off now"));
+            return Err(damaged(log, "it was truncated after sealing"));
         }
         if let Some(manifest) = self.kept_whole()
             && manifest.counts.exchanges != self.len() as u64
@@ -296,23 +208,23 @@ impl Recording {
             if !log.exists() {
                 return Err(OpenError::Gone { path: log });
             }
-            return Err(damaged(log, &format!("{sealed} exchanges were sealed, and it has {now}")));
+            return Err(damaged(log, &format!("it has {now} of {sealed} sealed exchanges")));
         }
-        self.look_at_text(folder::SCENARIO, |text| {
+        self.look_at_text(file_names::SCENARIO, |text| {
             Document::parse(text).err().map(|error| error.to_string())
         })?;
-        self.look_at_text(folder::EXIT_CODE, |text| {
+        self.look_at_text(file_names::EXIT_CODE, |text| {
             let is_number = std::str::from_utf8(text).is_ok_and(|text| text.trim().parse::<i32>().is_ok());
-            (!is_number).then(|| "it is no number".to_owned())
+            (!is_number).then(|| "it is not a number".to_owned())
         })?;
         for entry in &self.entries {
             if let Some(request_body) = &entry.request_body {
                 let bytes = |dump: &[u8]| RequestDump::read(dump).map(|dump| dump.body.bytes());
-                self.look_at(&request_body.body, &folder::request_dump(&request_body.id), bytes)?;
+                self.look_at(&request_body.body, &file_names::request_dump(&request_body.id), bytes)?;
             }
             if let Some(exchange_end) = &entry.exchange_end {
                 let bytes = |dump: &[u8]| ResponseDump::read(dump).map(|dump| dump.body.bytes());
-                self.look_at(&exchange_end.body, &folder::response_dump(&exchange_end.id), bytes)?;
+                self.look_at(&exchange_end.body, &file_names::response_dump(&exchange_end.id), bytes)?;
             }
         }
         Ok(())
@@ -336,10 +248,10 @@ impl Recording {
         match stored.at {
             BodyLocation::Lost => Ok(()),
             BodyLocation::Blob if !bounds::is_digest(&stored.sha256) => {
-                Err(OpenError::Outside { path: self.dir.join(folder::blob(&stored.sha256)) })
+                Err(OpenError::Outside { path: self.dir.join(file_names::blob(&stored.sha256)) })
             }
             BodyLocation::Blob => {
-                let name = folder::blob(&stored.sha256);
+                let name = file_names::blob(&stored.sha256);
                 match bounds::file(&self.dir, &name)? {
                     None => Err(not_whole(&name, "it is gone")),
                     Some((path, length)) if length > bounds::LONGEST_BODY => {
@@ -359,10 +271,10 @@ impl Recording {
                     // A body that is nested too deeply is kept if it was sent like that, but must not be put
                     // there later.
                     Ok(Some(body)) if is_too_deep(&body) && sha256(&body) != stored.sha256 => {
-                        Err(not_whole(dump, "its body was changed, and is nested too deep to be read"))
+                        Err(not_whole(dump, "its body was changed and is nested too deeply"))
                     }
                     Ok(Some(_)) => Ok(()),
-                    Ok(None) => Err(not_whole(dump, "it holds no body that can be read")),
+                    Ok(None) => Err(not_whole(dump, "it has no readable body")),
                     Err(error) => {
                         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                         Err(not_whole(dump, &format!("{error}{}", cause.unwrap_or_default())))
@@ -378,14 +290,16 @@ impl Recording {
 
     fn load(&self, entry: &Entry) -> Result<Exchange, OpenError> {
         let request_body = match &entry.request_body {
-            Some(request_body) => self.body(&request_body.body, &folder::request_dump(&request_body.id))?,
+            Some(request_body) => {
+                self.body(&request_body.body, &file_names::request_dump(&request_body.id))?
+            }
             None => Body::Missing,
         };
         let response = match (&entry.response_head, &entry.exchange_end) {
             (Some(response_head), Some(exchange_end)) => Some(Response {
                 status: response_head.status,
                 headers: response_head.headers.clone(),
-                body: self.body(&exchange_end.body, &folder::response_dump(&exchange_end.id))?,
+                body: self.body(&exchange_end.body, &file_names::response_dump(&exchange_end.id))?,
                 trailers: exchange_end.trailers.clone(),
                 reads: exchange_end.reads.clone(),
             }),
@@ -450,8 +364,8 @@ fn damaged(path: PathBuf, why: &str) -> OpenError {
 }
 
 fn read_manifest(dir: &Path) -> Result<(Option<Manifest>, SealState), OpenError> {
-    let path = dir.join(folder::MANIFEST);
-    let Some(bytes) = bounds::read(dir, folder::MANIFEST, bounds::LONGEST_TEXT)? else {
+    let path = dir.join(file_names::MANIFEST);
+    let Some(bytes) = bounds::read(dir, file_names::MANIFEST, bounds::LONGEST_TEXT)? else {
         return Ok((None, SealState::Unsealed { because: "it has no `recording.json`".into() }));
     };
     match Manifest::read(&bytes) {

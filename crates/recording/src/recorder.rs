@@ -12,15 +12,15 @@ use redact::Redactor;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use crate::assembly::{Assembled, Assembly, Moment, RawHeader, WireEvent};
+use crate::assembler::{AssembledRecording, Assembler};
 use crate::disk::Disk;
+use crate::disk_queue::DiskQueue;
 use crate::dump::Surroundings;
-use crate::folder;
-use crate::line::Line;
+use crate::event::{Moment, OutputStream, WireEvent};
+use crate::event_queue::EventQueue;
+use crate::file_names;
 use crate::loss::Loss;
 use crate::manifest::{Counts, MANIFEST_FORMAT, Manifest};
-use crate::queue::Queue;
-use crate::tap::ExchangeTap;
 use crate::time::iso;
 
 /// Maximum number of unsearched bytes. Beyond it, [`Recorder::wait_for_room`] makes the traffic wait for the
@@ -62,25 +62,6 @@ pub enum CreateError {
     },
 }
 
-/// Output stream of the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OutputStream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl OutputStream {
-    /// Returns the name of the file that keeps the output.
-    pub fn file(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout.txt",
-            Self::Stderr => "stderr.txt",
-        }
-    }
-}
-
 /// Writes one recording. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -93,16 +74,16 @@ struct Shared {
     /// Next sequence number. Numbers of log records are taken under the queue's lock, so that the log is in
     /// order.
     next_seq: AtomicU64,
-    line: Arc<Line>,
-    unsearched: Arc<Unsearched>,
-    queue: Queue,
-    /// Whether open exchanges are cut by the recorder, not by the harness.
+    events: Arc<EventQueue>,
+    unsearched: Arc<SearchBacklog>,
+    queue: DiskQueue,
+    /// True if open exchanges are cut by the recorder, not by the harness.
     shutting_down: AtomicBool,
-    assembly: Mutex<Option<JoinHandle<Assembled>>>,
+    assembly: Mutex<Option<JoinHandle<AssembledRecording>>>,
 }
 
 #[derive(Debug, Default)]
-struct Unsearched {
+struct SearchBacklog {
     bytes: AtomicUsize,
     less: Notify,
 }
@@ -118,7 +99,7 @@ pub struct FinishedRecording {
     pub losses: Vec<Loss>,
     /// Bodies that could not be decompressed for the search for secrets, with reasons.
     pub unsearched: Vec<String>,
-    /// Whether the redactor learned a secret after something had been written.
+    /// True if the redactor learned a secret after something had been written.
     pub learned_late: bool,
 }
 
@@ -134,15 +115,15 @@ impl Recorder {
         make_folder(options).map_err(failed).and_then(|empty| {
             if empty { Ok(()) } else { Err(CreateError::NotEmpty { dir: options.dir.clone() }) }
         })?;
-        let queue = Queue::start(make_disk(&options.dir)).map_err(failed)?;
-        let line = Arc::new(Line::default());
-        let unsearched = Arc::new(Unsearched::default());
+        let queue = DiskQueue::start(make_disk(&options.dir)).map_err(failed)?;
+        let event_queue = Arc::new(EventQueue::default());
+        let unsearched = Arc::new(SearchBacklog::default());
         let surroundings = Surroundings {
             started_at: options.started_at,
             workspace: options.manifest.command.as_ref().map(|command| command.cwd.clone()),
         };
-        let mut assembly = Assembly::new(redactor, queue.clone(), surroundings);
-        let (searched, coming) = (unsearched.clone(), line.clone());
+        let mut assembly = Assembler::new(redactor, queue.clone(), surroundings);
+        let (searched, coming) = (unsearched.clone(), event_queue.clone());
         let thread = std::thread::Builder::new().name("redact".into()).spawn(move || {
             while let Some(events) = coming.take() {
                 for event in events {
@@ -158,20 +139,13 @@ impl Recorder {
             shared: Arc::new(Shared {
                 clock: Instant::now(),
                 next_seq: AtomicU64::new(1),
-                line,
+                events: event_queue,
                 unsearched,
                 queue,
                 shutting_down: AtomicBool::new(false),
                 assembly,
             }),
         })
-    }
-
-    /// Begins an exchange when a request's head has arrived. `url` is its target.
-    pub fn begin_exchange(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
-        let (method, url) = (method.to_owned(), url.to_owned());
-        let arrived = |n| WireEvent::RequestHead { n, at: self.moment(), method, url, headers };
-        ExchangeTap::new(self.clone(), self.shared.line.begin(arrived))
     }
 
     /// Records output of the command.
@@ -208,7 +182,7 @@ impl Recorder {
 
     /// Waits until there is room for more data. Returns at once unless the processor is behind.
     ///
-    /// While the disk works but is late, it waits [`PACE`] longer. Otherwise the writing thread could starve on
+    /// While the disk works but is late, it waits two milliseconds longer. Otherwise the writing thread could starve on
     /// a busy machine and bytes would be lost. It does not wait for a stuck disk.
     pub async fn wait_for_room(&self) {
         if self.shared.queue.is_late() {
@@ -223,16 +197,16 @@ impl Recorder {
         }
     }
 
-    /// Waits until the first `ended` exchanges to end are on the disk; see [`ExchangeTap::wait_until_stored`].
+    /// Waits until the first `ended` exchanges to end are on the disk; see [`ExchangeTap::wait_until_stored`](crate::ExchangeTap::wait_until_stored).
     pub(crate) async fn wait_until_stored(&self, ended: u64) {
         self.shared.queue.wait_until_stored(ended).await;
     }
 
     /// Finishes within `deadline`: searches and writes everything. Returns `None` if it was finished before.
     pub fn finish(&self, deadline: Duration) -> Option<FinishedRecording> {
-        self.shared.line.close();
-        let thread = self.shared.assembly.lock().expect("nobody panics with it").take()?;
-        let Assembled { redactor, counts, unsearched, learned_late } = thread.join().ok()?;
+        self.shared.events.close();
+        let thread = self.shared.assembly.lock().expect("lock is not poisoned").take()?;
+        let AssembledRecording { redactor, counts, unsearched, learned_late } = thread.join().ok()?;
         self.shared.queue.close(deadline);
         Some(FinishedRecording {
             redactor,
@@ -243,15 +217,20 @@ impl Recorder {
         })
     }
 
+    /// Queues the first event of an exchange, which `make` builds from the exchange's number and the time.
+    pub(crate) fn hand_over_first(&self, make: impl FnOnce(u64, Moment) -> WireEvent) -> u64 {
+        self.shared.events.begin(|n| make(n, self.moment()))
+    }
+
     /// Queues an event without a log record.
     pub(crate) fn hand_over(&self, event: WireEvent) {
         self.shared.unsearched.grow(event.size());
-        self.shared.line.put(|| event);
+        self.shared.events.put(|| event);
     }
 
     /// Queues an event with a log record. Returns the number of exchanges that have ended.
     pub(crate) fn hand_over_record(&self, make: impl FnOnce(Moment) -> WireEvent) -> u64 {
-        self.shared.line.put(|| {
+        self.shared.events.put(|| {
             let event = make(self.moment());
             self.shared.unsearched.grow(event.size());
             event
@@ -272,11 +251,11 @@ impl Recorder {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.line.close(); // no other handle exists that could add events
+        self.events.close(); // no other handle exists that could add events
     }
 }
 
-impl Unsearched {
+impl SearchBacklog {
     fn grow(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
     }
@@ -301,16 +280,16 @@ fn make_folder(options: &RecordingOptions) -> std::io::Result<bool> {
     }
     // The conversation is private. Some disks do not support permissions, so an error is ignored.
     let _ = std::fs::set_permissions(dir, Permissions::from_mode(0o700));
-    std::fs::create_dir(dir.join(folder::DUMPS))?;
-    std::fs::create_dir(dir.join(folder::BLOBS))?;
+    std::fs::create_dir(dir.join(file_names::DUMPS))?;
+    std::fs::create_dir(dir.join(file_names::BLOBS))?;
     let manifest = Manifest {
         format: MANIFEST_FORMAT,
         offshoot: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: iso(options.started_at),
-        unsealed_because: Some("the recorder has not ended it".to_owned()),
+        unsealed_because: Some("the recorder did not finish it".to_owned()),
         ..options.manifest.clone()
     };
-    std::fs::write(dir.join(folder::MANIFEST), manifest.to_json())?;
-    std::fs::write(dir.join(folder::RESERVE), vec![0; RESERVE])?;
+    std::fs::write(dir.join(file_names::MANIFEST), manifest.to_json())?;
+    std::fs::write(dir.join(file_names::RESERVE), vec![0; RESERVE])?;
     Ok(true)
 }

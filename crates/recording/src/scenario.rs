@@ -9,17 +9,17 @@ pub struct Expectations {
     /// Minimum number of sub-agents that one reply launches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawns_in_one_turn: Option<u32>,
-    /// Whether they run in the background.
+    /// True if they run in the background.
     pub background: bool,
-    /// Whether main asks for their results.
+    /// True if main asks for their results.
     pub polling: bool,
-    /// Whether main is notified of their results.
+    /// True if main is notified of their results.
     pub wakeup: bool,
-    /// Whether a running one is cancelled.
+    /// True if a running one is cancelled.
     pub cancel: bool,
-    /// Whether an unknown job is asked for.
+    /// True if an unknown job is asked for.
     pub unknown_job: bool,
-    /// Whether a sub-agent is refused a write.
+    /// True if a sub-agent is refused a write.
     pub denied_write: bool,
 }
 
@@ -98,7 +98,7 @@ impl TryFrom<String> for VersionRange {
 }
 
 fn wrong(text: &str) -> String {
-    format!("`{text}` does not say which versions; write `before 2.1` or `2.1 and later`")
+    format!("`{text}` is not a range of versions; write `before 2.1` or `2.1 and later`")
 }
 
 impl From<VersionRange> for String {

@@ -16,12 +16,12 @@ use wire::{Body, Header};
 use crate::body::{self, hex};
 use crate::disk::{Disk as _, FolderDisk};
 use crate::dump::Surroundings;
-use crate::folder;
+use crate::error::{OpenError, SealError};
+use crate::event::OutputStream;
+use crate::file_names;
 use crate::hints::{Hints, header};
 use crate::log::{self, BodyLocation, LogRecord, Reader, StoredBody};
-use crate::open::{Entry, OpenError, Recording};
-use crate::recorder::OutputStream;
-use crate::seal::SealError;
+use crate::open::{Entry, Recording};
 
 /// Scrubbed blobs by their old digests.
 type Blobs = HashMap<String, Scrubbed>;
@@ -42,12 +42,12 @@ const LONGEST_HELD: u64 = 64 << 20;
 /// Returns whether a long stream contains a secret whose parts were too far apart to be found on arrival.
 pub(crate) fn is_needed(dir: &Path, redactor: &Redactor) -> Result<bool, SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
-    if fs::read_dir(dir.join(folder::BLOBS)).map_err(failed)?.next().is_none() {
+    if fs::read_dir(dir.join(file_names::BLOBS)).map_err(failed)?.next().is_none() {
         return Ok(false);
     }
     let recording = open(dir)?;
     for (stored, _, headers) in recording.entries().iter().flat_map(Entry::bodies) {
-        let name = folder::blob(&stored.sha256);
+        let name = file_names::blob(&stored.sha256);
         let path = dir.join(&name);
         let is_held = stored.at == BodyLocation::Blob && is_stream(headers) && stored.bytes <= LONGEST_HELD;
         if is_held
@@ -86,13 +86,13 @@ fn scrub_blobs(dir: &Path, recording: &Recording, redactor: &mut Redactor) -> io
         .map(|(stored, _, headers)| (stored.sha256.as_str(), (headers, stored.decoded_from.is_some())))
         .collect();
     let mut scrubbed = HashMap::new();
-    for entry in fs::read_dir(dir.join(folder::BLOBS))? {
+    for entry in fs::read_dir(dir.join(file_names::BLOBS))? {
         let path = entry?.path();
         let old = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let described = described.get(old.as_str()).copied().unwrap_or_default();
-        let now = scrub_blob(&path, &folder::blob(&old), described, redactor)?;
+        let now = scrub_blob(&path, &file_names::blob(&old), described, redactor)?;
         if now.sha256 != old {
-            fs::rename(&path, dir.join(folder::blob(&now.sha256)))?;
+            fs::rename(&path, dir.join(file_names::blob(&now.sha256)))?;
         }
         scrubbed.insert(old, now);
     }
@@ -183,7 +183,7 @@ fn scrub_exchanges(
 /// Replaces the records of the log by the scrubbed ones, in their old order.
 fn rewrite_log(dir: &Path, scrubbed: &HashMap<String, Entry>) -> Result<(), SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
-    let path = dir.join(folder::LOG);
+    let path = dir.join(file_names::LOG);
     let beside = dir.join(".exchanges.log");
     let mut output = BufWriter::new(File::create(&beside).map_err(failed)?);
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, File::open(&path).map_err(failed)?));
@@ -225,7 +225,7 @@ impl Scrubber<'_> {
         entry.request_head.url = self.redactor.redact_url("request address", &entry.request_head.url);
         let mut request = Vec::new();
         if let Some(request_body) = &mut entry.request_body {
-            let dump = folder::request_dump(&request_body.id);
+            let dump = file_names::request_dump(&request_body.id);
             self.headers("request trailers", &mut request_body.trailers);
             (request, _) =
                 self.body("request body", &mut request_body.body, &dump, &entry.request_head.headers)?;
@@ -241,7 +241,7 @@ impl Scrubber<'_> {
             if let Some(error) = &mut exchange_end.error {
                 *error = self.line("error", error);
             }
-            let dump = folder::response_dump(&exchange_end.id);
+            let dump = file_names::response_dump(&exchange_end.id);
             let edits;
             (response, edits) = self.body("response body", &mut exchange_end.body, &dump, headers)?;
             let offsets = match edits {
@@ -302,18 +302,18 @@ pub(crate) fn write_missing_dumps(dir: &Path) -> Result<(), SealError> {
     for entry in recording.entries() {
         let missing = |name: String| !dir.join(name).exists();
         let id = &entry.request_head.id;
-        if missing(folder::request_dump(id)) || missing(folder::response_dump(id)) {
+        if missing(file_names::request_dump(id)) || missing(file_names::response_dump(id)) {
             let body = |stored: Option<&StoredBody>, dump: String| match stored {
                 Some(stored) => recording.body(stored, &dump).map_err(|source| unreadable(dir, source)),
                 None => Ok(Body::Missing),
             };
             let request = body(
                 entry.request_body.as_ref().map(|request_body| &request_body.body),
-                folder::request_dump(id),
+                file_names::request_dump(id),
             )?;
             let response = body(
                 entry.exchange_end.as_ref().map(|exchange_end| &exchange_end.body),
-                folder::response_dump(id),
+                file_names::response_dump(id),
             )?;
             let here = |body| if let Body::Inline(bytes) = body { bytes } else { Vec::new() };
             write_dumps(dir, &surroundings, entry, here(request), here(response))?;
@@ -349,7 +349,7 @@ fn write_dumps(
     let Some(request_body) = &entry.request_body else { return Ok(()) };
     let hints = Hints::of(&entry.request_head.url, &entry.request_head.headers, &request);
     let dump = surroundings.request_dump(&entry.request_head, &hints, request_body, request);
-    write_dump(dir, &folder::request_dump(&request_body.id), &dump.into_json())?;
+    write_dump(dir, &file_names::request_dump(&request_body.id), &dump.into_json())?;
     let Some(exchange_end) = &entry.exchange_end else { return Ok(()) };
     let dump = surroundings.response_dump(
         &entry.request_head,
@@ -358,7 +358,7 @@ fn write_dumps(
         exchange_end,
         response,
     );
-    write_dump(dir, &folder::response_dump(&exchange_end.id), &dump.into_json())
+    write_dump(dir, &file_names::response_dump(&exchange_end.id), &dump.into_json())
 }
 
 /// Writes a dump. A full disk is no error: the dump was lost before, too.

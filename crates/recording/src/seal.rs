@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use redact::Redactor;
-use sha2::{Digest, Sha256};
-use thiserror::Error;
 use wire::encoding::decode_partly;
 
-use crate::body::{self, hex};
-use crate::folder;
-use crate::log::{BodyLocation, LogError};
+use crate::body;
+use crate::digests::{digests, files};
+use crate::error::SealError;
+use crate::event::OutputStream;
+use crate::file_names;
+use crate::log::BodyLocation;
 use crate::loss::{self, Loss};
 use crate::manifest::{LaneEntry, MANIFEST_FORMAT, Manifest};
-use crate::open::{Entry, OpenError, Recording};
-use crate::recorder::{FinishedRecording, OutputStream};
+use crate::open::{Entry, Recording};
+use crate::recorder::FinishedRecording;
 use crate::scrub;
 use crate::source::Source;
 
@@ -27,46 +28,6 @@ const OVERLAP: usize = 64 << 10;
 const MOST_UNPACKED: usize = 64 << 20;
 /// Text in a dump whose body is in base64.
 const OPAQUE: &[u8] = br#""body":{"base64":""#;
-
-/// Error when sealing. The recording itself is kept.
-#[derive(Debug, Error)]
-pub enum SealError {
-    /// A leftover secret was found.
-    #[error("`{}` still holds what looks like a secret, so it is not sealed: {}", dir.display(), found.join(", "))]
-    Residue {
-        /// Folder of the recording.
-        dir: PathBuf,
-        /// Places and rules, never the value.
-        found: Vec<String>,
-    },
-    /// A file cannot be read or written.
-    #[error("cannot seal `{}`", dir.display())]
-    Io {
-        /// Folder of the recording.
-        dir: PathBuf,
-        /// Cause.
-        #[source]
-        source: io::Error,
-    },
-    /// The recording cannot be read back.
-    #[error("cannot seal `{}`: what was written does not read back", dir.display())]
-    Unreadable {
-        /// Folder of the recording.
-        dir: PathBuf,
-        /// Cause.
-        #[source]
-        source: OpenError,
-    },
-    /// The log cannot be read back.
-    #[error("cannot seal `{}`: its log does not read back", dir.display())]
-    Log {
-        /// Folder of the recording.
-        dir: PathBuf,
-        /// Cause.
-        #[source]
-        source: LogError,
-    },
-}
 
 /// Findings of the sealing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,7 +45,7 @@ impl FinishedRecording {
     /// it has a reason why the recording is incomplete, all steps are taken but the recording stays unsealed.
     pub fn seal(mut self, dir: &Path, manifest: Manifest) -> Result<SealReport, SealError> {
         let failed = |source| SealError::Io { dir: dir.to_owned(), source };
-        remove_if_there(&dir.join(folder::RESERVE)).map_err(failed)?;
+        remove_if_there(&dir.join(file_names::RESERVE)).map_err(failed)?;
         if self.learned_late || scrub::is_needed(dir, &self.redactor)? {
             scrub::scrub(dir, &mut self.redactor)?;
         } else if !self.losses.is_empty() {
@@ -93,7 +54,7 @@ impl FinishedRecording {
         self.losses.retain(|loss| !(is_dump(loss) && is_there_now(dir, loss)));
         self.losses = loss::compact(self.losses);
         if let Some(code) = manifest.command.as_ref().and_then(|command| command.exit_code) {
-            fs::write(dir.join(folder::EXIT_CODE), format!("{code}\n")).map_err(failed)?;
+            fs::write(dir.join(file_names::EXIT_CODE), format!("{code}\n")).map_err(failed)?;
             let kept = manifest.command.as_ref().is_some_and(|command| command.output_not_kept.is_none());
             for output in [OutputStream::Stdout, OutputStream::Stderr].into_iter().filter(|_| kept) {
                 // A command without output gets an empty file.
@@ -117,14 +78,14 @@ impl FinishedRecording {
         let Look { residue, suspicious } = look(dir, &manifest, &self.redactor)?;
         let clean = residue.is_empty();
         if !clean {
-            let found = format!("it still holds what looks like a secret: {}", residue.join(", "));
+            let found = format!("it may still hold secrets: {}", residue.join(", "));
             manifest.unsealed_because = Some(found);
         }
         manifest.sealed = manifest.unsealed_because.is_none();
         manifest.suspicious.clone_from(&suspicious);
         if let Err(error) = write_manifest(dir, &manifest) {
             // The list of losses is worth more than the digests.
-            let why = format!("its manifest did not fit on the disk: {error}");
+            let why = format!("its manifest does not fit on the disk: {error}");
             let _ = write_manifest(dir, &manifest.bare(why)); // report the first error
             return Err(failed(error));
         }
@@ -148,8 +109,8 @@ fn is_dump(loss: &Loss) -> bool {
 
 fn is_there_now(dir: &Path, loss: &Loss) -> bool {
     let name = match (&loss.request_id, loss.what.as_str()) {
-        (Some(id), "request dump") => folder::request_dump(id),
-        (Some(id), _) => folder::response_dump(id),
+        (Some(id), "request dump") => file_names::request_dump(id),
+        (Some(id), _) => file_names::response_dump(id),
         (None, _) => return false,
     };
     dir.join(name).exists()
@@ -168,10 +129,10 @@ fn write_manifest(dir: &Path, manifest: &Manifest) -> io::Result<()> {
     let written = (|| {
         fs::write(&beside, manifest.to_json())?;
         File::open(&beside)?.sync_all()?;
-        if let Ok(log) = File::open(dir.join(folder::LOG)) {
+        if let Ok(log) = File::open(dir.join(file_names::LOG)) {
             log.sync_all()?;
         }
-        fs::rename(&beside, dir.join(folder::MANIFEST))?;
+        fs::rename(&beside, dir.join(file_names::MANIFEST))?;
         File::open(dir)?.sync_all()
     })();
     if written.is_err() {
@@ -214,10 +175,10 @@ fn look(dir: &Path, manifest: &Manifest, redactor: &Redactor) -> Result<Look, Se
     let mut look = Look::default();
     // Digests and names of runs look random.
     let digestless = Manifest { digests: BTreeMap::new(), replay: None, ..manifest.clone() };
-    look.at(redactor, folder::MANIFEST, &digestless.to_json());
+    look.at(redactor, file_names::MANIFEST, &digestless.to_json());
     for name in files(dir).map_err(failed)? {
         // The existing manifest will be replaced by the one searched above.
-        if name != folder::MANIFEST {
+        if name != file_names::MANIFEST {
             look.at(redactor, &name, name.as_bytes());
             look_at_file(&dir.join(&name), &name, redactor, &mut look).map_err(failed)?;
         }
@@ -235,7 +196,7 @@ fn look_into_bodies(dir: &Path, redactor: &Redactor, look: &mut Look) {
         let Ok(Some(bytes)) = body else { continue };
         let coding = body::coding(headers, &bytes).filter(|_| stored.decoded_from.is_none());
         let unpacked = coding.and_then(|coding| decode_partly(&coding, &bytes, MOST_UNPACKED).ok());
-        let name = if stored.at == BodyLocation::Blob { folder::blob(&stored.sha256) } else { dump };
+        let name = if stored.at == BodyLocation::Blob { file_names::blob(&stored.sha256) } else { dump };
         for piece in unpacked.iter().flat_map(|unpacked| pieces(&unpacked.bytes)) {
             look.for_secrets(redactor, &name, piece);
         }
@@ -283,38 +244,4 @@ fn look_at_file(path: &Path, name: &str, redactor: &Redactor, look: &mut Look) -
         }
         piece.drain(..piece.len() - OVERLAP);
     }
-}
-
-/// Returns the names of all files of a recording, sorted.
-fn files(dir: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(dir.join(&folder))? {
-            let entry = entry?;
-            let name = folder.join(entry.file_name());
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                folders.push(name);
-            } else if kind.is_file() {
-                names.push(name.to_string_lossy().into_owned());
-            }
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// Returns the SHA-256 of every file except the manifest and derived files.
-pub(crate) fn digests(dir: &Path) -> io::Result<BTreeMap<String, String>> {
-    let derived = format!("{}/", folder::NORMALIZED);
-    let mut digests = BTreeMap::new();
-    for name in files(dir)? {
-        if name != folder::MANIFEST && !name.starts_with(&derived) {
-            let mut hasher = Sha256::new();
-            io::copy(&mut File::open(dir.join(&name))?, &mut hasher)?;
-            digests.insert(name, hex(hasher.finalize()));
-        }
-    }
-    Ok(digests)
 }

@@ -1,4 +1,4 @@
-//! A secret that is learned after it was written goes, whatever the body around it was packed in.
+//! A secret that is learned after it was written is removed, however the body around it was packed.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn header(name: &str, value: &str) -> (String, Vec<u8>) {
     (name.to_owned(), value.as_bytes().to_vec())
 }
 
-/// A recorder that has kept an answer, and then saw `SECRET` as a key.
+/// Records a response, and then a request that reveals `SECRET` as a key.
 fn recorded(dir: &Path, headers: &Headers, body: &[u8]) -> FinishedRecording {
     let mut settings = RecordingOptions {
         dir: dir.to_owned(),
@@ -40,7 +40,7 @@ fn recorded(dir: &Path, headers: &Headers, body: &[u8]) -> FinishedRecording {
     recorder.finish(Duration::from_secs(60)).expect("not finished before")
 }
 
-/// The first answer of a recording, as its readers see it.
+/// Returns the first response of a recording, as its readers see it.
 fn answer(dir: &Path, coding: Option<&str>) -> (Exchange, Vec<u8>) {
     let recording = Recording::open(dir).expect("a recording");
     let exchange = recording.exchanges().next().expect("one").expect("readable");
@@ -54,7 +54,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// Random enough not to be packed to nothing.
+/// Returns text that is random enough to resist compression.
 fn noise(length: usize) -> String {
     let mut state = 1u64;
     let mut next = || {
@@ -83,7 +83,7 @@ fn from_every_coding_declared_or_not_in_a_dump_or_a_blob() {
             let place = tempfile::tempdir().expect("a folder");
             let dir = place.path().join("recording");
 
-            // Had nobody scrubbed it, the last look would have seen it.
+            // Without scrubbing, the final search would have found it.
             let mut finished = recorded(&dir, &headers, &packed);
             assert!(finished.learned_late, "{what}");
             finished.learned_late = false;
@@ -102,7 +102,7 @@ fn from_every_coding_declared_or_not_in_a_dump_or_a_blob() {
     }
 }
 
-/// What comes behind a secret that went moves, also in a blob.
+/// Text after a removed secret moves, also in a blob.
 #[test]
 fn the_places_of_reads_move_along() {
     let text = format!("{SECRET}{}", noise(2_500_000));
@@ -117,7 +117,7 @@ fn the_places_of_reads_move_along() {
     assert_eq!(places, expected);
 }
 
-/// A long stream is a stream to the scrubbing too, whatever its first line is.
+/// Scrubbing treats a long stream as a stream, whatever its first line is.
 #[test]
 fn from_the_pieces_of_a_long_stream() {
     let event = |text: &str| {
@@ -143,7 +143,7 @@ fn from_the_pieces_of_a_long_stream() {
     }
 }
 
-/// A secret that was known before a long stream came, in pieces too far apart for the window over it.
+/// A secret that was known before a long stream came, in pieces too far apart for the window.
 #[test]
 fn from_pieces_that_are_far_apart() {
     let event = |text: &str| {
@@ -175,7 +175,7 @@ fn from_pieces_that_are_far_apart() {
     assert!(holds(&bytes, "offshoot-redacted-"));
 }
 
-/// What the command line gives away is known before the first exchange.
+/// A secret on the command line is known before the first exchange.
 #[test]
 fn what_an_option_was_given_is_never_written() {
     let place = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Folders of dumps, ours and other people's, whole and broken: what can be ordered is, the rest is
-//! reported.
+//! Folders of dumps of offshoot and other tools, complete and broken: usable exchanges are ordered, problems
+//! are reported.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use recording::normalize::normalize;
 use recording::source::Source;
 use serde_json::{Value, json};
 
-/// What a main agent with one sub-agent sends, in order.
+/// Returns the requests of a main agent with one sub-agent, in order.
 fn requests() -> Vec<Value> {
     let tools = json!([{"name": "Task", "input_schema": {"type": "object"}}]);
     let call = json!({"type": "tool_use", "id": "call_1", "name": "Task", "input": {"prompt": "Look at all of it."}});
@@ -39,7 +39,7 @@ fn replies() -> Vec<Value> {
     ]
 }
 
-/// How a tool writes its dumps.
+/// Style in which a tool writes its dumps.
 struct Style {
     body: fn(&Value) -> Value,
     headers: Value,
@@ -84,7 +84,7 @@ fn styles() -> Vec<(&'static str, Style)> {
     ]
 }
 
-/// Lane ids with parents, and the requests of each.
+/// Returns lane ids with parents, and the requests of each.
 fn lanes(source: &Source) -> Vec<String> {
     let ordered = source.order();
     let lane = |lane: &recording::lanes::Lane| {
@@ -161,7 +161,7 @@ fn what_is_broken_is_reported_and_the_rest_is_ordered() {
         "bad_request.json: it cannot be read",
         "req0-again_request.json: there is another request `req0`",
         "req0-again_response.json: there is another response to `req0`",
-        "req9_response.json: there is no request that it answers",
+        "req9_response.json: its request is missing",
         "req2_response.json: it cannot be read",
         "req1: there is no response",
         "req8: its request is not raw: only a part of it was kept",
@@ -183,7 +183,7 @@ fn a_folder_of_somebody_elses_is_not_replaced() {
     fs::create_dir(dir.path().join("normalized")).expect("makes");
     fs::write(dir.path().join("normalized/mine.txt"), "mine").expect("writes");
     let error = normalize(&Source::open(dir.path()).expect("opens"), None).expect_err("in the way");
-    assert!(error.to_string().contains("in the way"), "{error}");
+    assert!(error.to_string().contains("is not a folder of normalized turns"), "{error}");
     assert!(dir.path().join("normalized/mine.txt").exists());
 }
 

@@ -1,111 +1,111 @@
-//! Each provider's rules, as data: one dated row for each family of models that has its own.
+//! Rules of each provider's cache, as a dated table by model family.
 //!
-//! Start at [`CacheRules::of`]. Shortest prefixes and prices are `session`'s, whose table is dated too.
+//! Start at [`CacheRules::of`]. Minimum lengths and prices are in `session`, whose table is dated, too.
 
 mod table;
 
 use session::model::{Model, Vendor};
 use wire::dialect::Dialect;
 
-use crate::prompt::Section;
+use crate::section::Section;
 
-/// Where nobody says how long a prefix must be.
+/// Minimum length if the model is unknown.
 const USUAL_MINIMUM: u64 = 1_024;
 
-/// A key that says nothing to the model: it decides which machine is asked, and so what is there to be read.
+/// Key that does not reach the model. It selects the machine, and with it the cache entries.
 pub(crate) const ROUTE: &str = "/prompt_cache_key";
 
-/// What one provider's cache does with the prompts of some models.
+/// Rules of one provider's cache for some models.
 #[derive(Debug, PartialEq)]
 pub struct CacheRules {
-    /// As in `Anthropic`.
+    /// Name, such as `Anthropic`.
     pub name: &'static str,
-    /// Whose models.
+    /// Vendor of the models.
     pub vendor: Vendor,
-    /// The families it is for, as `session`'s table has them; all that no other row names where there is none.
+    /// Model families as in `session`. An empty list means all families without a row.
     pub families: &'static [&'static str],
-    /// The month of the documentation that says so.
+    /// Month of the documentation.
     pub documented: &'static str,
-    /// What is written, when it is read again, and for how long.
+    /// Policy for writing, reading and expiry.
     pub keeps: StoragePolicy,
-    /// Members of the body that are part of the key, and from which section on.
+    /// Members of the body that are part of the key, and the first section that they affect.
     pub keys: &'static [(&'static str, Section)],
-    /// Whether the definition of a tool that is deferred stands in the prefix.
+    /// Placement of deferred tools' definitions.
     pub deferred: DeferredPlacement,
-    /// What becomes of earlier thinking when the user speaks again.
+    /// Policy for earlier thinking when the user speaks again.
     pub thinking: ThinkingPolicy,
 }
 
-/// What is kept of a prompt.
+/// Policy for storing prefixes.
 #[derive(Debug, PartialEq)]
 pub enum StoragePolicy {
-    /// The prefix up to each marked block, whole or not at all.
+    /// Stores the complete prefix up to each marked block.
     Marked {
-        /// How many markers of a request are written; the latest count.
+        /// Maximum number of markers per request. The latest ones count.
         slots: usize,
-        /// Where earlier writes are looked for.
+        /// Lookup of earlier writes.
         reads: LookupPolicy,
-        /// What happens without a marker.
+        /// Behaviour without a marker.
         unmarked: UnmarkedPolicy,
-        /// How long an entry lives since it was last read, in seconds: usually, and where a marker says `1h`.
+        /// Lifetime after a read in seconds: by default, and for markers with `1h`.
         terms: (u64, u64),
     },
-    /// Every prefix, in steps of so many tokens; nothing is charged for it.
+    /// Stores every prefix in steps of tokens, without a charge.
     Steps {
-        /// Tokens in a step.
+        /// Tokens per step.
         step: u64,
-        /// How long an entry lives since it was last read, in seconds: usually, and with `prompt_cache_retention`.
+        /// Lifetime after a read in seconds: by default, and with `prompt_cache_retention`.
         terms: (u64, u64),
     },
 }
 
-/// Where a marked request looks for what was written before.
+/// Lookup of earlier writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupPolicy {
-    /// At each marker, and at so many positions before it, the marker's own included.
+    /// At each marker and at some positions before it.
     LookBack {
-        /// How many.
+        /// Number of positions, including the marker's own.
         positions: usize,
-        /// Whether tool calls in a row are one position, and tool results in a row.
+        /// True if consecutive tool calls are one position, and consecutive tool results, too.
         runs_are_one: bool,
     },
-    /// At so many of the latest markers, and nowhere else.
+    /// Only at the latest markers.
     Markers {
-        /// How many.
+        /// Number of markers.
         latest: usize,
     },
 }
 
-/// What happens to a request without a marker.
+/// Behaviour without a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmarkedPolicy {
     /// Nothing is written or read.
     Nothing,
-    /// The provider puts a marker behind each message, unless `prompt_cache_options.mode` is `explicit`.
+    /// The provider puts a marker after each message, unless `prompt_cache_options.mode` is `explicit`.
     Implicit,
 }
 
-/// Where the definition of a deferred tool stands.
+/// Placement of a deferred tool's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeferredPlacement {
-    /// Among the tools, as any other.
+    /// Among the other tools.
     Inside,
-    /// Not in the prefix: it comes with the result of the search that finds it.
+    /// Outside the prefix: it comes with the result of the search that finds it.
     Outside,
 }
 
-/// What becomes of earlier thinking when the user speaks again.
+/// Policy for earlier thinking when the user speaks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingPolicy {
-    /// It stays.
+    /// It is kept.
     Kept,
-    /// It is taken out, so that everything behind it is another prefix.
+    /// It is removed, which changes the prefix after it.
     Dropped,
 }
 
 impl CacheRules {
-    /// The rules for a model that is asked in some dialect. Whoever speaks Anthropic's dialect is taken to cache as
-    /// Anthropic does, unless the model is known to be another vendor's.
+    /// Returns the rules for a model in a dialect. An unknown model with Anthropic's dialect is assumed to
+    /// cache like Anthropic's.
     pub fn of(model: &str, dialect: Dialect) -> &'static Self {
         let known = Model::find(model);
         let spoken = match dialect {
@@ -121,17 +121,17 @@ impl CacheRules {
             .expect("each vendor has a row for all other families")
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub fn all() -> &'static [Self] {
         table::RULES
     }
 
-    /// The shortest prefix that is kept of a model's prompts, in tokens.
+    /// Returns the minimum length of a cached prefix in tokens.
     pub fn minimum(model: &str) -> u64 {
         Model::find(model).map_or(USUAL_MINIMUM, |model| model.cache_minimum)
     }
 
-    /// How long an entry lives, in microseconds.
+    /// Returns the lifetime of an entry in microseconds.
     pub(crate) fn term(&self, is_long: bool) -> u64 {
         let (usual, long) = match self.keeps {
             StoragePolicy::Marked { terms, .. } | StoragePolicy::Steps { terms, .. } => terms,

@@ -1,16 +1,16 @@
-//! The table itself. `docs/guide/cache.md` says in words what it has, and what nobody documents.
+//! Table of cache rules. `docs/guide/cache.md` describes it, and what is not documented by the providers.
 
 use session::model::Vendor;
 
 use super::{
     CacheRules, DeferredPlacement, LookupPolicy, ROUTE, StoragePolicy, ThinkingPolicy, UnmarkedPolicy,
 };
-use crate::prompt::Section;
+use crate::section::Section;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 
-/// Everything else a request says has no say in Anthropic's key; tools, texts and pictures have, block by block.
+/// Keys of Anthropic's cache. Other settings do not matter; tools, texts and pictures are blocks.
 const ANTHROPIC_KEYS: &[(&str, Section)] = &[
     ("/model", Section::Tools),
     ("/speed", Section::System),
@@ -19,7 +19,7 @@ const ANTHROPIC_KEYS: &[(&str, Section)] = &[
     ("/output_config/effort", Section::Messages),
 ];
 
-/// A schema for the answer is put before the instructions.
+/// Keys of OpenAI's cache. A schema for the answer comes before the instructions.
 const OPENAI_KEYS: &[(&str, Section)] = &[
     ("/model", Section::Tools),
     (ROUTE, Section::Tools),
@@ -29,7 +29,7 @@ const OPENAI_KEYS: &[(&str, Section)] = &[
 
 const ANTHROPIC: StoragePolicy = StoragePolicy::Marked {
     slots: 4,
-    // Runs are one position since the text of late 2026; before, every block was one.
+    // Documentation since late 2026 counts a run as one position; before, every block was one.
     reads: LookupPolicy::LookBack { positions: 20, runs_are_one: true },
     unmarked: UnmarkedPolicy::Nothing,
     terms: (5 * MINUTE, HOUR),
@@ -89,7 +89,7 @@ pub(super) const RULES: &[CacheRules] = &[
         vendor: Vendor::OpenAi,
         families: &[],
         documented: "2026-08",
-        // Between five and ten minutes, says the documentation, and up to an hour when nobody else asks.
+        // The documentation says five to ten minutes, and up to an hour at times of low load.
         keeps: StoragePolicy::Steps { step: 128, terms: (10 * MINUTE, 24 * HOUR) },
         keys: OPENAI_KEYS,
         deferred: DeferredPlacement::Inside,

@@ -1,4 +1,4 @@
-//! What breaks a prefix, by the providers' words.
+//! Reasons for cache breaks.
 
 use expect_test::{Expect, expect};
 
@@ -12,7 +12,7 @@ fn base() -> Body {
         .says(user("hi", MARK))
 }
 
-/// A request, and then another one that should go on from it.
+/// Checks a request, and another one that should continue it.
 fn then(next: &Body, expected: Expect) {
     let explained = explain(vec![ask(1, 0, &base()), ask(2, 10, next)]);
     let second: String = told(&explained).lines().nth(1).expect("two requests").to_owned();
@@ -75,7 +75,7 @@ fn what_is_no_part_of_the_key_breaks_nothing() {
     let more =
         r#","max_tokens":5,"temperature":0.5,"metadata":{"user_id":"x"},"tool_choice":{"type":"auto"}"#;
     then(&base().with(more), expect!["r000002 2001+0+0+0"]);
-    // What nobody needs to say is nothing, however it is written.
+    // A default value equals an absent one, in any spelling.
     let spaced = r#", "tool_choice": { "type": "auto" }, "thinking" : {"type" : "disabled"}"#;
     then(&base().with(spaced), expect!["r000002 2001+0+0+0"]);
     let usual = r#","tool_choice":{"type":"auto","disable_parallel_tool_use":false},"speed":"standard""#;
@@ -89,7 +89,7 @@ fn what_is_no_part_of_the_key_breaks_nothing() {
     assert_eq!(explained.requests[1].reason, None, "the same value");
 }
 
-/// A deferred tool is not in the prefix: the change is named, and what it would cost where that is not so.
+/// A deferred tool is not in the prefix: the change is reported with its cost if that were not so.
 #[test]
 fn a_deferred_tool_is_named_and_costs_nothing() {
     let mut other = base();
@@ -138,7 +138,7 @@ fn dropped_thinking_is_a_change() {
     .assert_eq(&story("claude-haiku-5-5"));
 }
 
-/// What a miss costs is the difference to the same request behind a perfect prefix.
+/// The cost of a miss is the difference to the same request after a perfect prefix.
 #[test]
 fn a_miss_is_priced() {
     let mut other = base();
@@ -165,7 +165,7 @@ fn the_first_bytes_that_differ_are_shown() {
     assert!(shown.there.contains("Today is Monday") && shown.here.contains("Today is Tuesday"), "{shown:?}");
 }
 
-/// A setting has bytes as any block has, and a picture stands where it is said.
+/// A setting has bytes like any block, and a picture has its own place.
 #[test]
 fn the_bytes_of_a_changed_setting_are_shown() {
     let picture = r#"{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}"#;

@@ -1,9 +1,9 @@
-//! Forks: what the parent wrote is what they read.
+//! Forks read what their parent wrote.
 
 use super::*;
 use crate::{Simulator, TokenModel};
 
-/// A parent with about 200,000 tokens.
+/// Builds a parent with about 200,000 tokens.
 fn parent() -> Body {
     let mut body = Body::new().tool("Read", "").tool("Task", MARK).system(&long("be good ", 10_000), MARK);
     for turn in 0..95 {
@@ -13,7 +13,7 @@ fn parent() -> Body {
     body.says(user("go on", MARK))
 }
 
-/// What a fork adds: the parent's reply, and its own task behind it.
+/// Builds a fork: the parent's reply, then its own task.
 fn fork(n: usize) -> Body {
     let mut body = parent();
     let last = body.messages.len() - 1;
@@ -46,9 +46,9 @@ fn ten_forks_write_the_shared_part_once() {
     let tokens = TokenModel::default();
     let mut ask = |at: u64, body: &Body| {
         let prompt = body.prompt();
-        let asked = simulator.ask(at * SECOND, &prompt, &tokens.scale(&prompt, None));
-        simulator.begin(&asked);
-        asked.usage
+        let simulated = simulator.ask(at * SECOND, &prompt, &tokens.scale(&prompt, None));
+        simulator.begin(&simulated);
+        simulated.usage
     };
     let shared = ask(0, &parent()).cache_write_5m;
     let (mut written, mut read) = (0, 0);
@@ -61,7 +61,7 @@ fn ten_forks_write_the_shared_part_once() {
     assert!(written < 10 * 20, "each writes its own tail and nothing else: {written}");
 }
 
-/// One word of the parent's instructions is another one in the fork: nothing is shared but the tools.
+/// With one other word in the instructions, a fork shares only the tools.
 #[test]
 fn a_fork_with_another_word_is_cold_and_named() {
     let mut other = fork(1);
@@ -81,7 +81,7 @@ fn a_fork_with_another_word_is_cold_and_named() {
     assert_eq!(crate::lint(&shares, &shares), []);
 }
 
-/// A fork that is asked too early, or too late, is made as it should be.
+/// A fork that starts too early or too late has no fault in its prompt.
 #[test]
 fn the_clock_makes_no_cold_fork() {
     let lane = |ask: ObservedRequest| ObservedRequest {
@@ -100,7 +100,7 @@ fn the_clock_makes_no_cold_fork() {
     }
 }
 
-/// A fork may begin where its parent was two turns ago: what counts is what it left there.
+/// A fork may begin at an earlier turn of its parent, and reads what that turn wrote.
 #[test]
 fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {
     let first = parent();
@@ -121,7 +121,7 @@ fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {
     assert_eq!((fork.reason, fork.after.as_ref()), (None, Some(&explained.requests[0].id)));
 }
 
-/// A conversation of the parent, with one marker that moves.
+/// Builds a conversation of the parent with one moving marker.
 fn turns(count: usize) -> Body {
     let mut body = Body::new().tool("Task", "").system(&long("be good ", 1_000), MARK);
     for turn in 1..=count {
@@ -134,7 +134,7 @@ fn turns(count: usize) -> Body {
     body
 }
 
-/// What a fork of that conversation says, in which one early message may be another one.
+/// Builds a fork of that conversation, optionally with a changed early message.
 fn fork_of(mut parent: Body, changed: Option<(usize, String)>) -> ObservedRequest {
     let last = parent.messages.len() - 1;
     parent.messages[last] = parent.messages[last].replace(MARK, "");
@@ -145,13 +145,13 @@ fn fork_of(mut parent: Body, changed: Option<(usize, String)>) -> ObservedReques
     ObservedRequest { lane: "fork-1".to_owned(), fork_of: Some("main".to_owned()), ..ask(9, 60, &body) }
 }
 
-/// An early request of the parent that is still whole says nothing of a fork that goes on from the last one.
+/// An early request that is still complete in a fork does not make it the fork point.
 #[test]
 fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
     let parent = || (1..=6).map(|n| ask(n, u64::from(n) * 5, &turns(n as usize)));
-    let said_again = user(&format!("{} ", long("question 2 ", 500)), "");
+    let unread_repeats = user(&format!("{} ", long("question 2 ", 500)), "");
     let inserted = format!("{},{}", turns(6).messages[2], user("by the way", ""));
-    for changed in [said_again, inserted] {
+    for changed in [unread_repeats, inserted] {
         let explained = explain(parent().chain([fork_of(turns(6), Some((2, changed)))]).collect());
         let fork = &explained.requests[6];
         assert_eq!(fork.after.as_ref(), Some(&explained.requests[5].id));
@@ -168,7 +168,7 @@ fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
     assert_eq!(crate::lint(&earlier, &earlier), []);
 }
 
-/// Without a marker nothing of the parent is read, whatever the bytes say.
+/// Without a marker, nothing of the parent is read.
 #[test]
 fn a_fork_without_markers_is_cold() {
     let bare = |mut ask: ObservedRequest| {

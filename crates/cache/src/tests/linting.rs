@@ -1,4 +1,4 @@
-//! What a lint finds.
+//! Findings of the lint.
 
 use super::*;
 use crate::{RecordingContext, find_volatile, lint, new_breaks};
@@ -7,7 +7,7 @@ fn found(findings: &[crate::LintFinding]) -> Vec<(&str, &str)> {
     findings.iter().map(|finding| (finding.rule.name(), finding.pointer.as_str())).collect()
 }
 
-/// What is found even where all breaks are accepted.
+/// Returns the findings if all breaks are accepted.
 fn linted(explained: &CacheReport) -> Vec<crate::LintFinding> {
     lint(explained, explained)
 }
@@ -37,7 +37,7 @@ fn a_break_that_the_golden_has_is_accepted_and_one_more_is_not() {
     assert_eq!(lint(&once, &once), []);
 }
 
-/// A conversation in whose last turn one message is another one.
+/// Builds a conversation in whose last turn one message changed.
 fn edited(message: usize) -> CacheReport {
     let body = |turns: usize| {
         let opening = Body::new().system(&long("be good ", 1_000), MARK);
@@ -54,7 +54,7 @@ fn edited(message: usize) -> CacheReport {
     explain((1..=8).map(|n| ask(n, u64::from(n) * 10, &body(n as usize))).collect())
 }
 
-/// A break far down says nothing of one that loses the whole conversation.
+/// A late break does not cover one that loses the entire conversation.
 #[test]
 fn a_known_break_covers_none_that_costs_more() {
     let (late, early) = (edited(12), edited(0));
@@ -68,7 +68,7 @@ fn a_known_break_covers_none_that_costs_more() {
     assert_eq!(new_breaks(&early, &late), [], "it costs less");
 }
 
-/// What the golden marks and the candidate does not is read there and sent again here.
+/// Tokens that the golden marks and the candidate does not are read there and sent again here.
 #[test]
 fn markers_that_only_the_golden_has_are_found() {
     let story = |system: &str, message: &str| {
@@ -102,7 +102,7 @@ fn markers_that_only_the_golden_has_are_found() {
     assert_eq!(lint(&bare, &marked), []);
 }
 
-/// What was never answered cannot pass.
+/// Unanswered requests cannot pass.
 #[test]
 fn nothing_to_look_at_is_a_finding() {
     let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", MARK));
@@ -123,8 +123,8 @@ fn nothing_to_look_at_is_a_finding() {
             vec![],
         ),
     ];
-    for (asks, expected) in cases {
-        let findings = lint(&golden, &explain(asks));
+    for (observed, expected) in cases {
+        let findings = lint(&golden, &explain(observed));
         let lanes: Vec<&str> = findings.iter().map(|finding| finding.lane.as_str()).collect();
         assert_eq!(lanes, expected, "{findings:?}");
         assert!(findings.iter().all(|finding| finding.rule == crate::LintRule::Unseen), "{findings:?}");
@@ -168,11 +168,11 @@ fn markers_that_can_never_be_read_are_found() {
     );
 }
 
-/// What keeps a lane's markers from being read, turn after turn.
+/// Reasons why a lane's markers are never read.
 #[test]
 fn a_marker_that_is_written_every_turn_and_never_read_is_dead() {
     let opening = || Body::new().system(&long("be good ", 1_000), MARK);
-    // Thirty blocks a turn: no marker looks back so far.
+    // Thirty blocks per turn: no marker looks back so far.
     let lines = |count: usize| {
         (0..count).fold(opening(), |body, n| {
             body.says(user(&long(&format!("line {n} "), 10), if n + 1 == count { MARK } else { "" }))
@@ -184,11 +184,11 @@ fn a_marker_that_is_written_every_turn_and_never_read_is_dead() {
     let explained = leaping(3);
     let findings = lint(&CacheReport::default(), &explained);
     assert_eq!(found(&findings), [("dead_marker", "/messages/29/content/0/cache_control")]);
-    assert_eq!(findings[0].what, "written in 2 turns, and the next never reads it: beyond_look_back");
+    assert_eq!(findings[0].what, "written in 2 turns but never read by the next one: beyond_look_back");
     assert_eq!(lint(&explained, &explained), [], "the golden has it, too");
     assert_eq!(linted(&leaping(2)), [], "once is no habit");
 
-    // The marker stands behind what is said anew each turn, so that only the instructions are found.
+    // The marker is after the text that changes each turn, so only the instructions are found.
     let told = |n: u32| opening().says(user(&long(&format!("minute {n} "), 100), MARK));
     let ticking = explain((1..=3).map(|n| ask(n, u64::from(n) * 10, &told(n))).collect());
     let findings = lint(&CacheReport::default(), &ticking);
@@ -197,7 +197,7 @@ fn a_marker_that_is_written_every_turn_and_never_read_is_dead() {
     assert_eq!(dead[0].pointer, "/messages/0/content/0/cache_control");
 }
 
-/// Whoever comes too late, or grows as conversations do, has markers for something.
+/// Late requests and growing conversations do not make markers useless.
 #[test]
 fn a_marker_that_moves_or_expires_is_not_dead() {
     let body = |n: usize| {
@@ -211,7 +211,7 @@ fn a_marker_that_moves_or_expires_is_not_dead() {
 }
 
 fn volatile_in(said: &str, mark: &str, around: &RecordingContext) -> Vec<String> {
-    // What the user says stays what it was.
+    // The user's text does not change.
     let body = Body::new().system(said, mark).says(user("it is 2026-11-15 in /home/me", mark));
     let explained = explain(vec![ask(1, 0, &body)]);
     let findings = find_volatile(&explained.openings[0], body.json().as_bytes(), around);
@@ -290,8 +290,8 @@ fn volatile_text_is_found_before_the_last_marker_only() {
     }
 }
 
-/// What a harness says before the user's words is another one in the next conversation where it has a clock or an id; the
-/// day and the folder are where they belong. What comes later stays as it is.
+/// Text of the harness before the user's words changes with each conversation if it has a clock or an id. Day
+/// and folder are allowed there, and later messages do not change.
 #[test]
 fn the_head_of_the_messages_is_looked_at_and_nothing_behind_it() {
     let found_in = |messages: &[String]| {
@@ -326,7 +326,7 @@ fn the_head_of_the_messages_is_looked_at_and_nothing_behind_it() {
     assert_eq!(found_in(&[result.to_owned(), user("When was it?", MARK)]), nothing);
 }
 
-/// A date in an example stays what it is; today's does not.
+/// A date in an example does not change; today's does.
 #[test]
 fn with_a_day_and_folders_only_those_count() {
     let around =
@@ -339,7 +339,7 @@ fn with_a_day_and_folders_only_those_count() {
     );
 }
 
-/// What is summed up is not said any more; another word in the instructions is a break whatever else happens.
+/// A compaction drops messages, but another word in the instructions is a break in any case.
 #[test]
 fn a_compaction_is_no_break() {
     let of = |system: &str, messages: &[String]| {
@@ -348,15 +348,17 @@ fn a_compaction_is_no_break() {
     };
     let long_said = |mark: &str| user(&long("a long story ", 3_000), mark);
     let before = of("be good ", &[long_said(""), assistant("yes"), long_said(MARK)]);
-    let summed = |system: &str| of(system, &[user("it was a long story", ""), long_said(MARK)]);
+    let compacted = |system: &str| of(system, &[user("it was a long story", ""), long_said(MARK)]);
     let cases = [
         ("be good ", true, crate::Reason::Compacted, 0),
         ("be good ", false, crate::Reason::MessagesChanged, 1),
         ("be bad ", true, crate::Reason::SystemChanged, 1),
     ];
     for (system, begins_anew, reason, findings) in cases {
-        let explained =
-            explain(vec![ask(1, 0, &before), ObservedRequest { begins_anew, ..ask(2, 10, &summed(system)) }]);
+        let explained = explain(vec![
+            ask(1, 0, &before),
+            ObservedRequest { begins_anew, ..ask(2, 10, &compacted(system)) },
+        ]);
         assert_eq!(explained.requests[1].reason, Some(reason));
         assert_eq!(lint(&CacheReport::default(), &explained).len(), findings, "{reason}");
         assert_eq!(explained.total.missed == 0, reason == crate::Reason::Compacted);

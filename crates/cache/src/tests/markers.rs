@@ -1,10 +1,11 @@
-//! What a marker writes and what it can read.
+//! Writes and reads of markers.
 
 use expect_test::expect;
 
 use super::*;
 
-/// A conversation of so many exchanges of 100 tokens behind 2,000 tokens of instructions, its newest message marked.
+/// Builds a conversation of exchanges of 100 tokens after 2,000 tokens of instructions, with a marker on its
+/// newest message.
 fn growing(turns: usize) -> Body {
     let mut body = Body::new().tool("Read", "").system(&long("be good ", 1_500), MARK);
     for turn in 0..turns {
@@ -12,7 +13,7 @@ fn growing(turns: usize) -> Body {
         if turn + 1 == turns {
             return body.says(user(&said, MARK));
         }
-        // What was marked before is a plain string now, as harnesses write it.
+        // Harnesses send a previously marked message as a plain string.
         body = body.says(format!(r#"{{"role":"user","content":"{said}"}}"#));
         body = body.says(assistant(&long(&format!("answer {turn} "), 100)));
     }
@@ -59,7 +60,7 @@ fn without_a_marker_nothing_is_kept_unless_all_is() {
     );
 }
 
-/// The instructions for an hour, the conversation for five minutes, and a tail that nobody marked.
+/// One hour for the instructions, five minutes for the conversation, and an unmarked tail.
 #[test]
 fn terms_are_billed_apart() {
     let opening = Body::new().system(&long("be good ", 1_000), MARK_1H);
@@ -75,7 +76,7 @@ fn terms_are_billed_apart() {
     );
 }
 
-/// A write at block 15 and a marker at block 35: the content is the same, and is not found.
+/// A write at block 15 is not found from a marker at block 35, although the content is equal.
 #[test]
 fn a_look_back_finds_writes_and_not_content() {
     let blocks = |count: usize| {
@@ -96,7 +97,7 @@ fn a_look_back_finds_writes_and_not_content() {
     );
 }
 
-/// Twenty calls and twenty results in a row are two positions.
+/// Twenty consecutive calls and twenty results are two positions.
 #[test]
 fn calls_in_a_row_are_one_position() {
     let call = |n: usize| format!(r#"{{"type":"tool_use","id":"t{n}","name":"Read","input":{{}}}}"#);
@@ -114,7 +115,7 @@ fn calls_in_a_row_are_one_position() {
     assert_eq!(explained.requests[1].predicted.cache_read, 1_001, "{}", told(&explained));
 }
 
-/// Of five markers the latest four are written.
+/// Only the latest four of five markers are written.
 #[test]
 fn the_fifth_marker_is_one_too_many() {
     let mut body = Body::new();
@@ -131,7 +132,7 @@ fn the_fifth_marker_is_one_too_many() {
     );
 }
 
-/// A marker of `null` marks nothing, and is none that could be lost.
+/// A marker of `null` has no effect and cannot be lost.
 #[test]
 fn a_marker_of_null_says_nothing() {
     let unset = r#","cache_control":null"#;
@@ -152,7 +153,7 @@ fn a_marker_of_null_says_nothing() {
     assert_eq!(body(2).prompt().marker_count, 2);
 }
 
-/// Routers take a marker beside the words of a message, too.
+/// Routers also accept a marker beside the text of a message.
 #[test]
 fn a_marker_beside_the_words_of_a_chat_message_breaks_nothing() {
     let chat = |turns: usize, role: &str, unmarked: &str| {
@@ -184,7 +185,7 @@ fn a_marker_beside_the_words_of_a_chat_message_breaks_nothing() {
     }
 }
 
-/// A result that loses its marker may become a string, as a message may.
+/// A result without its marker may become a string, like a message.
 #[test]
 fn a_result_that_collapses_to_a_string_is_the_same() {
     let result = |content: &str| {
@@ -206,7 +207,7 @@ fn a_result_that_collapses_to_a_string_is_the_same() {
     assert_eq!(explained.requests[1].reason, Some(crate::Reason::MessagesChanged));
 }
 
-/// What was written and is not asked for is missed, and has a price: for as long as nothing is marked again.
+/// A written prefix that is not marked again is missed, at a cost, until something is marked again.
 #[test]
 fn lost_markers_are_a_miss() {
     let bare = |turn: usize| {
@@ -226,7 +227,7 @@ fn lost_markers_are_a_miss() {
     "#]]
     .assert_eq(&told(&explained));
     let usd = explained.requests[2].miss.as_ref().and_then(|miss| miss.usd).expect("a price");
-    // Opus 5: a read is $0.5 a million, and what is sent is $5.
+    // Opus 5: a read is $0.5 a million, and sent tokens are $5.
     assert!((usd - 2_300.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");
     let findings = crate::lint(&CacheReport::default(), &explained);
     let found: Vec<_> = findings.iter().map(|it| (it.rule.name(), it.what.as_str())).collect();
@@ -237,7 +238,7 @@ fn lost_markers_are_a_miss() {
             "unmarked: leaves out a marker at block 5 (`/messages/2/content`), +2,300 tokens a turn, in 2 turns"
         )]
     );
-    // Only the last of two is lost.
+    // Only the last of two markers is lost.
     let system_only = |turn: usize| {
         let mut body = growing(turn);
         body.messages.iter_mut().for_each(|message| *message = message.replace(MARK, ""));

@@ -1,4 +1,4 @@
-//! Requests in, what the cache should have done out.
+//! Tests: requests in, predicted cache behaviour out.
 
 mod breaks;
 mod forks;
@@ -16,16 +16,16 @@ use session::{RequestId, Usage};
 use crate::{CachePrompt, CacheReport, ObservedRequest, explain};
 
 const SECOND: u64 = 1_000_000;
-/// The URL that tells the dialect.
+/// URL that implies the dialect.
 const MESSAGES: &str = "http://x/v1/messages";
-/// The marker.
+/// Cache marker.
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 const MARK_1H: &str = r#","cache_control":{"type":"ephemeral","ttl":"1h"}"#;
 
-/// `tokens` tokens of text, at four bytes each and with `word` in it.
+/// Returns `tokens` tokens of text with `word` in it, at four bytes each.
 fn long(word: &str, tokens: usize) -> String {
     let mut text = word.repeat(tokens * 4 / word.len() + 1);
-    text.truncate(tokens * 4 - 2); // its quotes count
+    text.truncate(tokens * 4 - 2); // minus the quotes
     text
 }
 
@@ -41,7 +41,7 @@ fn assistant(said: &str) -> String {
     format!(r#"{{"role":"assistant","content":"{said}"}}"#)
 }
 
-/// An Anthropic request in the making.
+/// Anthropic request under construction.
 #[derive(Clone)]
 struct Body {
     model: &'static str,
@@ -56,7 +56,7 @@ impl Body {
         Self { model: "claude-opus-5", tools: vec![], system: vec![], messages: vec![], more: String::new() }
     }
 
-    /// A tool of 500 tokens.
+    /// Adds a tool of 500 tokens.
     fn tool(mut self, name: &str, mark: &str) -> Self {
         let frame = format!(r#"{{"name":"{name}","description":"","input_schema":{{}}}}"#).len();
         let about = &long("does what it says ", 500)[..2_000 - frame];
@@ -92,12 +92,12 @@ impl Body {
     }
 }
 
-/// A request of lane `main`, at some second, answered a second later.
+/// Builds a request of lane `main` that is answered a second later.
 fn ask(n: u32, second: u64, body: &Body) -> ObservedRequest {
     of_prompt(n, second, body.prompt())
 }
 
-/// The same with what the provider says of it: read, written for five minutes, and the rest.
+/// Builds the same with a reported usage: read, written for five minutes, and the rest.
 fn used(n: u32, second: u64, body: &Body, [cache_read, cache_write_5m, input]: [u64; 3]) -> ObservedRequest {
     let usage = Usage { cache_read, cache_write_5m, input, ..Usage::default() };
     ObservedRequest { reported: Some(usage), ..ask(n, second, body) }
@@ -117,7 +117,7 @@ fn of_prompt(n: u32, second: u64, prompt: CachePrompt) -> ObservedRequest {
     }
 }
 
-/// One line a request: what is read, written for five minutes and for an hour, and the rest; then why not more.
+/// Formats one line per request: read, written for five minutes and for an hour, the rest, and the reason.
 fn told(explained: &CacheReport) -> String {
     let mut out = String::new();
     for request in &explained.requests {
@@ -135,6 +135,6 @@ fn told(explained: &CacheReport) -> String {
     out
 }
 
-fn check(asks: Vec<ObservedRequest>, expected: expect_test::Expect) {
-    expected.assert_eq(&told(&explain(asks)));
+fn check(observed: Vec<ObservedRequest>, expected: expect_test::Expect) {
+    expected.assert_eq(&told(&explain(observed)));
 }

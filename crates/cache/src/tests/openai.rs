@@ -1,4 +1,4 @@
-//! OpenAI's two caches.
+//! Both of OpenAI's caches.
 
 use expect_test::expect;
 
@@ -23,7 +23,7 @@ fn up_to_gpt_5_5_prefixes_are_kept_in_steps() {
         vec![
             of_prompt(1, 0, responses("gpt-5.5", &said, "")),
             of_prompt(2, 10, responses("gpt-5.5", &more, "")),
-            // The same for 1,500 tokens, then something else in the middle of a text.
+            // The same for 1,500 tokens, then another text in the middle.
             of_prompt(3, 20, responses("gpt-5.5", &[half.as_str(), "one"], "")),
         ],
         expect![[r#"
@@ -34,7 +34,7 @@ fn up_to_gpt_5_5_prefixes_are_kept_in_steps() {
     );
 }
 
-/// Instructions are the first messages here, and are instructions all the same.
+/// Instructions that are sent as first messages are still instructions.
 #[test]
 fn a_changed_system_message_is_a_changed_system() {
     let chat = |n: u32, role: &str, system: &str, said: &str| {
@@ -79,7 +79,7 @@ fn another_key_is_routed_elsewhere_and_a_short_prompt_is_not_kept() {
     );
 }
 
-/// Who sends another key with every request has a lane for each, and all of them cold: the key is what broke it.
+/// Another key in every request makes all lanes cold: the key is the reason.
 #[test]
 fn a_conversation_under_ever_new_keys_is_seen() {
     let (opening, other) = (long("be good ", 2_000), long("be bad ", 2_000));
@@ -124,7 +124,7 @@ fn a_conversation_under_ever_new_keys_is_seen() {
     assert_eq!(found, [("new_break", "/prompt_cache_key")]);
 }
 
-/// A request that names the reply it goes on from says nothing of what came before: no prefix of it can be broken.
+/// A request that names the reply it continues does not contain its prefix, so no break can be found.
 #[test]
 fn a_history_that_is_not_in_the_request_is_no_break() {
     let opening = long("be good ", 2_000);
@@ -186,7 +186,7 @@ fn half_an_hour_lasts_half_an_hour() {
     );
 }
 
-/// A text is what an answer is anyway.
+/// A text is the default format of an answer.
 #[test]
 fn the_usual_format_is_no_setting() {
     let opening = long("be good ", 2_000);
@@ -195,10 +195,10 @@ fn the_usual_format_is_no_setting() {
         (r#","response_format":{"type":"text"}"#, r#","response_format":{"type":"json_object"}"#),
     ] {
         let reason = |more: &str| {
-            let asks = [(1, ""), (2, more)].map(|(n, more)| {
+            let observed = [(1, ""), (2, more)].map(|(n, more)| {
                 of_prompt(n, u64::from(n) * 10, responses("gpt-5.5", &[opening.as_str()], more))
             });
-            explain(asks.to_vec()).requests[1].reason
+            explain(observed.to_vec()).requests[1].reason
         };
         assert_eq!(reason(usual), None, "{usual}");
         assert_eq!(reason(other), Some(crate::Reason::SystemChanged), "{other}");

@@ -1,4 +1,4 @@
-//! When a prefix can be read.
+//! Times at which a prefix can be read.
 
 use expect_test::expect;
 
@@ -22,7 +22,7 @@ fn five_minutes_are_counted_from_the_start_of_the_last_who_read() {
     );
 }
 
-/// An answer that begins late lets nothing live longer.
+/// A late response does not extend the lifetime.
 #[test]
 fn the_term_begins_with_the_request_and_not_with_its_answer() {
     let late = ObservedRequest { begun_us: Some(200 * SECOND), ..ask(1, 0, &body()) };
@@ -61,7 +61,7 @@ fn an_hour_lasts_an_hour() {
     );
 }
 
-/// What had gone and is written anew lives as long as it is written for now.
+/// An entry that is written again after expiry gets the new lifetime.
 #[test]
 fn an_hour_that_is_over_is_no_term_any_more() {
     let hour = Body::new().system(&long("be good ", 2_000), MARK_1H).says(user("hi", ""));
@@ -76,7 +76,7 @@ fn an_hour_that_is_over_is_no_term_any_more() {
     );
 }
 
-/// Until the first answer begins, all who ask the same write it.
+/// Until the first response begins, all equal requests write.
 #[test]
 fn together_all_are_cold_and_the_next_is_warm() {
     let others = |n: u32, second| ObservedRequest {
@@ -95,7 +95,7 @@ fn together_all_are_cold_and_the_next_is_warm() {
     );
 }
 
-/// What failed has written nothing, and is not what the next goes on from.
+/// A failed request writes nothing, and the next one does not continue it.
 #[test]
 fn an_error_writes_nothing() {
     let failed = ObservedRequest { begun_us: None, ..ask(1, 0, &body()) };
@@ -109,7 +109,7 @@ fn an_error_writes_nothing() {
     );
 }
 
-/// Who got no answer paid nothing, kept nothing alive, and is no beginning of a lane.
+/// An unanswered request costs nothing, extends nothing, and does not begin a lane.
 #[test]
 fn an_error_is_not_counted() {
     let failed = |n, second| ObservedRequest { begun_us: None, ..ask(n, second, &body()) };
@@ -128,7 +128,7 @@ fn an_error_is_not_counted() {
     assert_eq!(rules, [crate::LintRule::Unseen], "nobody knows how long it would have been");
 }
 
-/// Two roots that say the same: what one wrote the other may be too early or too late for.
+/// Two main lanes with equal prompts: the second may come too early or too late to read.
 #[test]
 fn cold_is_only_who_finds_nothing_of_others() {
     let root = |n: u32, second| ObservedRequest { lane: format!("root-{n}"), ..ask(n, second, &body()) };
@@ -153,7 +153,7 @@ fn cold_is_only_who_finds_nothing_of_others() {
     );
 }
 
-/// Two ask nearly at once. Which of them came first to the provider only its usage says.
+/// Two nearly simultaneous requests: only the usage shows their order at the provider.
 #[test]
 fn of_two_at_once_the_usage_says_who_was_first() {
     let used =
@@ -169,12 +169,12 @@ fn of_two_at_once_the_usage_says_who_was_first() {
     let told: Vec<_> =
         near.requests.iter().map(|it| (it.predicted.cache_read, it.reason, it.confidence)).collect();
     assert_eq!(told, [(2000, None, Confidence::Exact), (0, Some(Reason::Cold), Confidence::Calibrated)]);
-    // What is too far apart to be a matter of measuring stays a contradiction.
+    // A distance beyond the measuring error stays a contradiction.
     let far = explain(vec![root(1, 0, 400_000, used(2000, 0)), root(2, 2_000, 300_000, used(0, 2000))]);
     assert_eq!(far.requests[0].confidence, Confidence::Contradicted);
 }
 
-/// However near others are: what a lane asks next comes after what it asked before.
+/// The requests of one lane keep their order, however close others are.
 #[test]
 fn nobody_is_moved_past_the_next_question_of_its_own_lane() {
     let used =
@@ -188,13 +188,13 @@ fn nobody_is_moved_past_the_next_question_of_its_own_lane() {
     };
     let first = || Body::new().system(&long("be good ", 2_000), MARK).says(user(&long("look ", 100), MARK));
     let next = first().says(assistant("yes?")).says(user(&long("more ", 100), MARK));
-    let asks = vec![
+    let observed = vec![
         root("a", 1, 0, 5_000, &first(), used(2000, 100)),
         root("b", 2, 2_000, 10_000, &body(), used(0, 2000)),
         root("a", 3, 16_000, 20_000, &next, None),
         root("c", 4, 18_000, 40_000, &body(), used(2000, 0)),
     ];
-    let told: Vec<_> = explain(asks).requests.iter().map(|it| (it.id.to_string(), it.reason)).collect();
+    let told: Vec<_> = explain(observed).requests.iter().map(|it| (it.id.to_string(), it.reason)).collect();
     let expected = [("r000001", None), ("r000002", Some(Reason::Cold)), ("r000003", None), ("r000004", None)];
     assert_eq!(told, expected.map(|(id, reason)| (id.to_owned(), reason)));
 }

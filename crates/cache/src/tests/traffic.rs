@@ -10,7 +10,7 @@ use crate::Confidence;
 
 /// Returns the exchanges of a file, two seconds apart; `None` with a message if the folder is not set.
 #[expect(clippy::print_stderr, reason = "a skipped check must be visible")]
-fn asks(file: &str) -> Option<Vec<ObservedRequest>> {
+fn observed(file: &str) -> Option<Vec<ObservedRequest>> {
     let Some(folder) = std::env::var_os("OFFSHOOT_TRAFFIC_DIR") else {
         eprintln!("NOT CHECKED: `OFFSHOOT_TRAFFIC_DIR` is not set, so no real usage was compared");
         return None;
@@ -18,7 +18,7 @@ fn asks(file: &str) -> Option<Vec<ObservedRequest>> {
     let bytes = std::fs::read(Path::new(&folder).join(file)).expect("`OFFSHOOT_TRAFFIC_DIR` has the file");
     let document = Document::parse(&bytes).expect("a recording is JSON");
     let list = document.root().get("interactions").expect("a recording has interactions");
-    let mut asks = Vec::new();
+    let mut observed = Vec::new();
     for (n, item) in list.items().enumerate() {
         let text =
             |pointer: &str| item.pointer(pointer).and_then(|v| v.as_str()).expect("a string").into_owned();
@@ -27,12 +27,12 @@ fn asks(file: &str) -> Option<Vec<ObservedRequest>> {
         let whole = accumulate(dialect, answer.as_bytes()).body.expect("it began");
         let reply = dialect.decode_reply(&whole).expect("JSON").into_reply().expect("a reply").reply;
         let prompt = CachePrompt::read(&url, body.as_bytes()).expect("it asks a model");
-        asks.push(ObservedRequest {
+        observed.push(ObservedRequest {
             reported: Some(reply.usage),
             ..of_prompt(n as u32 + 1, n as u64 * 2, prompt)
         });
     }
-    Some(asks)
+    Some(observed)
 }
 
 fn parts(usage: &Usage) -> [u64; 4] {
@@ -42,43 +42,43 @@ fn parts(usage: &Usage) -> [u64; 4] {
 #[test]
 fn anthropic_writes_then_reads_to_the_token() {
     let file = "anthropic-messages-cache-writes-then-reads-cache-control-on-identical-second-call.json";
-    let Some(asks) = asks(file) else { return };
-    let explained = explain(asks);
+    let Some(observed) = observed(file) else { return };
+    let explained = explain(observed);
     let predicted: Vec<_> = explained.requests.iter().map(|request| parts(&request.predicted)).collect();
     assert_eq!(predicted, [[0, 5_752, 0, 9], [5_752, 0, 0, 9]]);
     let confidence: Vec<Confidence> = explained.requests.iter().map(|request| request.confidence).collect();
     assert_eq!(confidence, [Confidence::Calibrated, Confidence::Exact]);
 }
 
-/// The second request must be right without its own usage, too: only the first's is known.
+/// The second request is predicted from the usage of the first one alone.
 #[test]
 fn anthropic_reads_to_the_token_what_the_first_usage_says() {
     let file = "anthropic-messages-cache-writes-then-reads-cache-control-on-identical-second-call.json";
-    let Some(mut asks) = asks(file) else { return };
-    asks[1].reported = None;
-    let explained = explain(asks);
+    let Some(mut observed) = observed(file) else { return };
+    observed[1].reported = None;
+    let explained = explain(observed);
     assert_eq!(explained.requests[1].predicted.cache_read, 5_752);
 }
 
-/// What is below the minimum is neither written nor read, as the usage says too.
+/// Prompts below the minimum are neither written nor read, as the usage shows.
 #[test]
 fn anthropic_keeps_nothing_short() {
     for file in [
         "anthropic-messages-claude-opus-4-7-drives-a-tool-loop.json",
         "anthropic-messages-streams-tool-call.json",
     ] {
-        for request in asks(file).map(explain).iter().flat_map(|explained| &explained.requests) {
+        for request in observed(file).map(explain).iter().flat_map(|explained| &explained.requests) {
             assert_eq!(request.confidence, Confidence::Calibrated, "{file} {:?}", request.predicted);
         }
     }
 }
 
-/// Documented are steps of 128 tokens, which would be 4,736 of 4,765; reported were 4,608, one step less.
+/// The documented steps of 128 tokens would give 4,736 of 4,765; the usage says 4,608, one step less.
 #[test]
 fn openai_reads_within_a_step() {
     let file = "openai-responses-cache-reports-cached-tokens-on-identical-second-call.json";
-    let Some(asks) = asks(file) else { return };
-    let explained = explain(asks);
+    let Some(observed) = observed(file) else { return };
+    let explained = explain(observed);
     let requests = &explained.requests;
     assert_eq!(parts(&requests[0].predicted), [0, 0, 0, 4_765]);
     assert_eq!(requests[0].confidence, Confidence::Calibrated);
@@ -87,7 +87,7 @@ fn openai_reads_within_a_step() {
     assert_eq!(requests[1].confidence.to_string(), "within 2.7 %");
 }
 
-/// Short prompts of all kinds: nothing is read, nothing predicted.
+/// For short prompts, nothing is read and nothing is predicted.
 #[test]
 fn short_prompts_are_never_read() {
     for file in [
@@ -99,13 +99,13 @@ fn short_prompts_are_never_read() {
         "openai-responses-gpt-5-5-streams-tool-call.json",
         "openai-responses-openai-responses-gpt-5-5-reasoning-continuation.json",
     ] {
-        for request in asks(file).map(explain).iter().flat_map(|explained| &explained.requests) {
+        for request in observed(file).map(explain).iter().flat_map(|explained| &explained.requests) {
             assert_eq!(request.confidence, Confidence::Calibrated, "{file} {:?}", request.predicted);
         }
     }
 }
 
-/// A script's numbers are not a provider's: one that is possible among many that are not is not believed either.
+/// Numbers of a script are not a provider's, even if one of them is plausible.
 #[test]
 fn made_up_usage_is_not_believed() {
     let short = Body::new().says(user(&long("hi ", 200), ""));

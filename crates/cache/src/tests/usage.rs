@@ -1,9 +1,9 @@
-//! What the usage says, and how far it is believed.
+//! Reported usage, and its plausibility.
 
 use super::*;
 use crate::{Confidence, Reason};
 
-/// A block of 300 KB in base64.
+/// Builds a block of 300 KB in base64.
 fn file(kind: &str, media: &str) -> String {
     let data = "QUFB".repeat(75_000);
     format!(r#"{{"type":"{kind}","source":{{"type":"base64","media_type":"{media}","data":"{data}"}}}}"#)
@@ -18,7 +18,8 @@ fn result(id: &str, inside: &str, mark: &str) -> String {
     format!(r#"{{"role":"user","content":[{result}]}}"#)
 }
 
-/// Six turns behind 2,000 tokens; a tool brings a picture of 1,500 tokens in the second, and a line in all others.
+/// Builds six turns after 2,000 tokens. A tool returns a picture of 1,500 tokens in the second one, and a line
+/// in the others.
 fn with_a_screenshot() -> Vec<ObservedRequest> {
     let call = |n: u32| {
         format!(
@@ -26,7 +27,7 @@ fn with_a_screenshot() -> Vec<ObservedRequest> {
         )
     };
     let opening = Body::new().system(&long("be good ", 2_000), MARK);
-    let mut asks = vec![used(1, 0, &opening.clone().says(user("look", MARK)), [0, 2_003, 0])];
+    let mut observed = vec![used(1, 0, &opening.clone().says(user("look", MARK)), [0, 2_003, 0])];
     let mut body = opening.says(user("look", ""));
     let mut kept = 2_003;
     for turn in 2..=6 {
@@ -34,12 +35,12 @@ fn with_a_screenshot() -> Vec<ObservedRequest> {
         body = body.says(call(turn));
         let marked = body.clone().says(result(&format!("t{turn}"), &inside, MARK));
         body = body.says(result(&format!("t{turn}"), &inside, ""));
-        // The first picture is another prefix from the messages on.
+        // The first picture changes the prefix from the messages on.
         let (read, new) = if turn == 2 { (2_000, 1_563) } else { (kept, 40) };
-        asks.push(used(turn, u64::from(turn) * 10, &marked, [read, new, 0]));
+        observed.push(used(turn, u64::from(turn) * 10, &marked, [read, new, 0]));
         kept = read + new;
     }
-    asks
+    observed
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn a_picture_in_a_result_is_counted_as_a_picture() {
     }
 }
 
-/// Nothing but their size is known where no usage tells.
+/// Without usage, only the size of pictures is known.
 #[test]
 fn pictures_and_files_weigh_no_more_than_a_picture() {
     let tokens = |inside: &str, is_result: bool| {
@@ -76,7 +77,7 @@ fn pictures_and_files_weigh_no_more_than_a_picture() {
     assert!(tokens(&plain, true) > 10_000, "a document that is text is seen as it is");
 }
 
-/// What a picture comes to tells nothing of who made up what.
+/// Tokens of pictures are no evidence of a made-up usage.
 #[test]
 fn pictures_have_no_say_in_whether_usage_is_made_up() {
     let plain = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
@@ -85,7 +86,7 @@ fn pictures_have_no_say_in_whether_usage_is_made_up() {
     let explained = explain(vec![
         used(1, 0, &plain, [0, 2_000, 1]),
         used(2, 10, &plain, [2_000, 0, 1]),
-        // Beyond what anybody makes of these bytes.
+        // Beyond any plausible count for these bytes.
         used(3, 20, &heavy, [2_000, 0, 900_000]),
         used(4, 30, &plain, [2_000, 0, 1]),
     ]);
@@ -94,7 +95,7 @@ fn pictures_have_no_say_in_whether_usage_is_made_up() {
     assert_eq!(explained.requests[3].confidence, Confidence::Exact);
 }
 
-/// The bytes say that 5,003 tokens are there to be read, and the provider has written them anew.
+/// By the bytes, 5,003 tokens can be read, but the provider wrote them again.
 #[test]
 fn what_only_the_usage_shows_is_named_counted_and_priced() {
     let first = Body::new().system(&long("be good ", 5_000), MARK).says(user("go on", MARK));
@@ -114,7 +115,7 @@ fn what_only_the_usage_shows_is_named_counted_and_priced() {
     assert!((reported - perfect.expect("known") - usd).abs() < 1e-9);
 }
 
-/// Another order of keys is another prefix by the byte. Where the provider has read it all the same it was none.
+/// Another order of keys changes the bytes of the prefix. If the provider read it anyway, there was no miss.
 #[test]
 fn a_miss_that_the_usage_disproves_is_none() {
     let first = Body::new().tool("Read", "").system(&long("be good ", 5_000), MARK).says(user("go on", ""));
@@ -122,13 +123,13 @@ fn a_miss_that_the_usage_disproves_is_none() {
     let schema = r#","input_schema":{}"#;
     turned.tools[0] = turned.tools[0].replace(schema, "").replacen('{', r#"{"input_schema":{},"#, 1);
     let after = |used: [u64; 3]| {
-        let asks = vec![
+        let observed = vec![
             super::used(1, 0, &first, [0, 5_500, 3]),
             super::used(2, 10, &turned, used),
             super::used(3, 20, &first, [5_500, 0, 3]),
             super::used(4, 30, &turned, [5_500, 0, 3]),
         ];
-        explain(asks)
+        explain(observed)
     };
     for read in [5_500, 5_480] {
         let explained = after([read, 5_500 - read, 3]);
@@ -144,7 +145,7 @@ fn a_miss_that_the_usage_disproves_is_none() {
     assert_eq!(request.miss.as_ref().map(|miss| miss.tokens), Some(5_500));
 }
 
-/// A marker behind bytes that are others every turn is dead, but not where the usage reads it.
+/// A marker after bytes that change every turn is never read, unless the usage shows a read.
 #[test]
 fn a_marker_that_the_usage_reads_is_not_dead() {
     let spaced = |n: u32| {
@@ -160,7 +161,7 @@ fn a_marker_that_the_usage_reads_is_not_dead() {
     assert_eq!(crate::lint(&CacheReport::default(), &unused).len(), 2, "a break, and a marker for nothing");
 }
 
-/// What is short is missed all the same where the usage says so.
+/// A short miss counts if the usage shows it.
 #[test]
 fn a_short_miss_is_not_disproved_by_a_usage_that_has_it() {
     let opening = || Body::new().system(&long("be good ", 5_000), MARK);
@@ -170,7 +171,7 @@ fn a_short_miss_is_not_disproved_by_a_usage_that_has_it() {
     assert_eq!((request.reason, explained.total.missed), (Some(Reason::MessagesChanged), 2));
 }
 
-/// A deferred tool that the provider put into the prefix all the same is what broke it.
+/// A deferred tool that the provider put into the prefix is the reason of the break.
 #[test]
 fn what_was_at_stake_is_paid_where_the_usage_says_so() {
     let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", ""));
@@ -183,7 +184,7 @@ fn what_was_at_stake_is_paid_where_the_usage_says_so() {
     assert_eq!((miss.tokens, &miss.at_stake), (2_500, &None));
 }
 
-/// Ten tokens of two thousand may have been counted otherwise.
+/// Ten tokens of two thousand are within the counting error.
 #[test]
 fn a_matter_of_counting_is_no_miss() {
     let body = Body::new().system(&long("be good ", 2_000), MARK).says(user("hi", ""));
@@ -191,7 +192,7 @@ fn a_matter_of_counting_is_no_miss() {
     assert_eq!((explained.requests[1].reason, explained.total.missed), (None, 0));
 }
 
-/// An echo of its own usage is no prediction; a read that another request's usage foretells is, and so is a miss.
+/// A usage that predicts itself is no prediction. A read or miss that another request's usage predicts is one.
 #[test]
 fn only_what_was_foretold_is_exact() {
     let body = |word: &str| Body::new().system(&long(word, 2_000), MARK).says(user("hi", ""));

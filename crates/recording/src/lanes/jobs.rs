@@ -30,7 +30,7 @@ pub struct LaneJob {
     pub launched: u32,
     /// Turn of the parent that carried the call's result.
     pub acknowledged: Option<u32>,
-    /// Whether the result arrived before the agent's end.
+    /// True if the result arrived before the agent's end.
     pub background: bool,
     /// Later calls that name the agent.
     pub touches: Vec<JobCall>,
@@ -48,7 +48,7 @@ pub struct JobCall {
     pub turn: u32,
     /// Call.
     pub call: CallId,
-    /// Whether the tool cancels jobs, by its name.
+    /// True if the tool cancels jobs, by its name.
     pub cancels: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct JobCall {
 pub struct JobNotice {
     /// Turn of the parent that followed it.
     pub turn: u32,
-    /// Whether the parent was idle and woken by it.
+    /// True if the parent was idle and woken by it.
     pub wakes: bool,
 }
 

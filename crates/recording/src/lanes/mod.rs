@@ -3,26 +3,26 @@
 //! Start at [`LaneTracker`]. It is online and pure: requests and responses go in as they happen, positions come
 //! out. The scripted model, normalization and replay all use it.
 
-mod asking;
 mod depth;
 mod forks;
-mod heard;
 mod identity;
 mod jobs;
 mod outline;
-mod place;
+mod placement;
 mod prompts;
+mod request;
+mod response;
 mod tracker;
 mod tree;
 
 #[cfg(test)]
 mod tests;
 
-pub use asking::{CarriedResult, InjectedText};
 pub use depth::tree_roots;
-pub use heard::LaneResponse;
 pub use identity::Identity;
 pub use jobs::{JobCall, JobNotice, LaneJob};
 pub use outline::{Outline, Replies};
+pub use request::{CarriedResult, InjectedText};
+pub use response::LaneResponse;
 pub use tracker::{LaneTracker, Position, TurnMark};
 pub use tree::{CallNote, Lane, LaneKind, Lanes, Turn};

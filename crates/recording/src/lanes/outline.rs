@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use session::Role;
 use wire::dialect::Prompt;
 
-use super::asking::{Asking, Atom, InjectedText, Voices, atoms, extended};
+use super::request::{Atom, InjectedText, InstructionDigests, LaneRequest, atoms, extended};
 use super::{Identity, LaneResponse};
 
 /// Features that distinguish the requests of a recording.
@@ -17,11 +17,11 @@ pub struct Outline {
     pub last: Option<u64>,
     /// Digest of all replies and of the harness's texts and results between them.
     pub history: u64,
-    /// Whether the request has no replies yet.
+    /// True if the request has no replies yet.
     pub is_first: bool,
-    /// Whether the harness offers tools of its own.
+    /// True if the harness offers tools of its own.
     pub has_tools: bool,
-    /// Whether the reply may have one token only: a warm-up or probe.
+    /// True if the reply may have one token only: a warm-up or probe.
     pub is_probe: bool,
     /// Digest of the instructions without words that contain digits.
     pub system: u64,
@@ -48,28 +48,28 @@ fn said_by_user(newest: Vec<InjectedText>) -> Vec<String> {
 impl Replies {
     /// Builds the outline of a request.
     pub fn outline(&self, prompt: &Prompt, identity: &Identity) -> Outline {
-        let asking = Asking::of(prompt, &self.items, &mut Voices::default());
+        let request = LaneRequest::of(prompt, &self.items, &mut InstructionDigests::default());
         let followed = identity.follows.as_ref().and_then(|reply| self.spines.get(reply)).copied();
         Outline {
-            spine: followed.unwrap_or(asking.spine()),
-            last: asking.last,
-            history: asking.history,
-            is_first: followed.is_none() && asking.is_first(),
-            has_tools: asking.has_tools,
-            is_probe: asking.is_probe,
-            system: asking.system,
-            tools: asking.tools,
-            texts: said_by_user(asking.newest),
+            spine: followed.unwrap_or(request.spine()),
+            last: request.last_atom,
+            history: request.history,
+            is_first: followed.is_none() && request.is_first(),
+            has_tools: request.has_tools,
+            is_probe: request.is_probe,
+            system: request.system,
+            tools: request.tools,
+            texts: said_by_user(request.new_texts),
         }
     }
 
     /// Stores a reply to a request with that spine. Returns the spine after the reply.
-    pub fn learn(&mut self, spine: u64, heard: &LaneResponse) -> u64 {
-        let Some(reply) = &heard.reply else { return spine };
+    pub fn learn(&mut self, spine: u64, response: &LaneResponse) -> u64 {
+        let Some(reply) = &response.reply else { return spine };
         let atoms = atoms(reply);
         let after = atoms.iter().fold(spine, |spine, atom| extended(spine, *atom));
         self.spines.insert(reply.id.clone(), after);
-        self.items.extend(heard.items.iter().map(|item| (item.clone(), atoms.clone())));
+        self.items.extend(response.items.iter().map(|item| (item.clone(), atoms.clone())));
         after
     }
 }

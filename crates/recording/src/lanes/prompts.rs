@@ -7,22 +7,22 @@ use std::collections::HashMap;
 
 use session::ToolCall;
 
-use super::asking::{digest, shortened};
+use super::request::{digest, shortened};
 
 /// Number of bytes at the start of a prompt that find it inside a longer text.
 const ANCHOR: usize = 16;
 
 /// Every string in the input of a call.
 #[derive(Debug, Default)]
-pub(super) struct Prompts {
-    by_text: HashMap<u64, Prompt>,
+pub(super) struct PromptIndex {
+    by_text: HashMap<u64, IndexedPrompt>,
     anchors: HashMap<u64, Vec<u64>>,
     /// Prompts that are too short for an anchor, from members with a prompt's name.
     short: Vec<u64>,
 }
 
 #[derive(Debug)]
-struct Prompt {
+struct IndexedPrompt {
     /// Beginning of the text.
     text: String,
     /// Length of the entire text.
@@ -35,14 +35,14 @@ struct Prompt {
 
 /// Match of a conversation's opening with a string from calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct PromptMatch {
     /// Digest of the string.
     pub(super) prompt: u64,
-    /// Whether an opening text equals the string.
+    /// True if an opening text equals the string.
     pub(super) exact: bool,
 }
 
-impl Prompts {
+impl PromptIndex {
     /// Adds the strings of a call's input.
     pub(super) fn add(&mut self, number: usize, call: &ToolCall) {
         match serde_json::from_str::<serde_json::Value>(&call.input) {
@@ -63,7 +63,7 @@ impl Prompts {
     }
 
     fn leaf(&mut self, number: usize, key: &str, text: &str) {
-        let (text, rank) = (flat(text), rank(key));
+        let (text, rank) = (join_words(text), rank(key));
         if !(is_sentence(&text) || rank == 0 && !text.is_empty()) {
             return;
         }
@@ -76,7 +76,7 @@ impl Prompts {
                 None if is_sentence(&text) && rank == 0 => self.short.push(id),
                 _ => {}
             }
-            Prompt { text: shortened(&text).to_owned(), length: text.len(), rank, calls: Vec::new() }
+            IndexedPrompt { text: shortened(&text).to_owned(), length: text.len(), rank, calls: Vec::new() }
         });
         // A to-do list may repeat a prompt. Members named as prompts have priority.
         if rank < prompt.rank {
@@ -88,20 +88,23 @@ impl Prompts {
     }
 
     /// Returns the longest known string in the texts. One that equals an entire text has priority.
-    pub(super) fn carried_by<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Claim> {
-        let texts: Vec<String> = texts.map(flat).collect();
+    pub(super) fn find_in<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<PromptMatch> {
+        let texts: Vec<String> = texts.map(join_words).collect();
         let whole = texts.iter().filter(|text| self.by_text.contains_key(&digest(text.as_str())));
         if let Some(text) = whole.max_by_key(|text| text.len()) {
-            return Some(Claim { prompt: digest(text.as_str()), exact: true });
+            return Some(PromptMatch { prompt: digest(text.as_str()), exact: true });
         }
         let inside = texts.iter().flat_map(|text| self.inside(text).chain(self.short_inside(text)));
-        inside.max_by_key(|(length, _)| *length).map(|(_, prompt)| Claim { prompt, exact: false })
+        inside.max_by_key(|(length, _)| *length).map(|(_, prompt)| PromptMatch { prompt, exact: false })
     }
 
     /// Does the same for instructions, which are long: only members named as prompts count.
-    pub(super) fn instructed_by<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Claim> {
-        let claim = self.carried_by(texts)?;
-        (self.by_text[&claim.prompt].rank == 0).then_some(Claim { exact: false, ..claim })
+    pub(super) fn find_in_instructions<'t>(
+        &self,
+        texts: impl Iterator<Item = &'t str>,
+    ) -> Option<PromptMatch> {
+        let claim = self.find_in(texts)?;
+        (self.by_text[&claim.prompt].rank == 0).then_some(PromptMatch { exact: false, ..claim })
     }
 
     /// Returns the calls that contain a string, in order.
@@ -132,7 +135,7 @@ impl Prompts {
             anchored.into_iter().flatten().map(move |id| (at, *id))
         });
         found.filter_map(move |(at, id)| {
-            let Prompt { text: prompt, length, .. } = &self.by_text[&id];
+            let IndexedPrompt { text: prompt, length, .. } = &self.by_text[&id];
             let whole = || text.get(at..at + length).is_some_and(|part| digest(part) == id);
             let fits = bytes[at..].starts_with(prompt.as_bytes())
                 && !is_word(at + length)
@@ -148,7 +151,7 @@ fn is_sentence(text: &str) -> bool {
 }
 
 /// Reduces a text to its words, because harnesses indent, trim and fold lines.
-fn flat(text: &str) -> String {
+fn join_words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -169,8 +172,8 @@ mod tests {
 
     use super::*;
 
-    fn prompts(inputs: &[&str]) -> Prompts {
-        let mut prompts = Prompts::default();
+    fn prompts(inputs: &[&str]) -> PromptIndex {
+        let mut prompts = PromptIndex::default();
         for (number, input) in inputs.iter().enumerate() {
             let input = (*input).to_owned();
             let call = ToolCall { id: CallId::new("c"), name: "t".into(), input, server: false };
@@ -179,8 +182,8 @@ mod tests {
         prompts
     }
 
-    fn found(prompts: &Prompts, text: &str) -> Option<(Vec<usize>, bool)> {
-        let claim = prompts.carried_by([text].into_iter())?;
+    fn found(prompts: &PromptIndex, text: &str) -> Option<(Vec<usize>, bool)> {
+        let claim = prompts.find_in([text].into_iter())?;
         Some((prompts.calls(claim.prompt).to_vec(), claim.exact))
     }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use session::{CallId, RequestId, StopReason, Usage};
 
-use super::asking::{CarriedResult, InjectedText};
 use super::jobs::{all_words, words};
-use super::tracker::{Attempt, Growing, LaneTracker, TurnMark};
+use super::request::{CarriedResult, InjectedText};
+use super::tracker::{Attempt, LaneState, LaneTracker, TurnMark};
 
 /// Minimum length of an answer by which a longer result is recognised as a sub-agent's.
 const TELLING: usize = 8;
@@ -84,7 +84,7 @@ pub struct Turn {
     pub asked_at: u64,
     /// Time of the response, in the tracker's count of events.
     pub answered_at: Option<u64>,
-    /// Whether an attempt succeeded.
+    /// True if an attempt succeeded.
     pub whole: bool,
 }
 
@@ -138,12 +138,12 @@ impl Lane {
 impl LaneTracker {
     /// Returns all lanes after the last event.
     pub fn finish(mut self) -> Lanes {
-        self.part_forks();
+        self.separate_forks();
         let homes = self.join_rewrites();
-        self.claim_late(&homes);
+        self.match_late_prompts(&homes);
         self.bind_forks(&homes);
-        let bound = self.bind_prompts(&homes);
-        let mut lanes = self.build(&homes, &bound);
+        let spawns = self.bind_prompts(&homes);
+        let mut lanes = self.build_lanes(&homes, &spawns);
         lanes.extend(self.side_calls());
         number(&mut lanes);
         Lanes { lanes }
@@ -154,10 +154,15 @@ impl LaneTracker {
     fn join_rewrites(&mut self) -> Vec<usize> {
         let mut homes: Vec<usize> = (0..self.lanes.len()).collect();
         for lane in 0..self.lanes.len() {
-            let growing = &self.lanes[lane];
-            let branch =
-                growing.branch.filter(|_| !growing.is_fork).map(|(base, _)| (base, TurnMark::Rewrite));
-            let Some((base, mark)) = branch.or(growing.reset.map(|base| (base, TurnMark::Compaction))) else {
+            let state = &self.lanes[lane];
+            let branch = state
+                .origin
+                .branch
+                .filter(|_| !state.origin.is_fork)
+                .map(|(base, _)| (base, TurnMark::Rewrite));
+            let Some((base, mark)) =
+                branch.or(state.origin.reset_from.map(|base| (base, TurnMark::Compaction)))
+            else {
                 continue;
             };
             let home = homes[base];
@@ -170,7 +175,7 @@ impl LaneTracker {
             }
             let mut turns = std::mem::take(&mut self.lanes[lane].turns);
             // Different instructions alone are no rewrite.
-            turns[0].marks.extend((!self.lanes[lane].is_aside).then_some(mark));
+            turns[0].marks.extend((!self.lanes[lane].origin.is_side_question).then_some(mark));
             self.lanes[home].turns.append(&mut turns);
             homes[lane] = home;
         }
@@ -179,42 +184,46 @@ impl LaneTracker {
 
     /// Matches prompts of calls that became known only after their agent had begun, from the caller's next
     /// request.
-    fn claim_late(&mut self, homes: &[usize]) {
+    fn match_late_prompts(&mut self, homes: &[usize]) {
         for number in 0..self.lanes.len() {
             let lane = &self.lanes[number];
             if homes[number] != number
-                || lane.claim.is_some()
-                || lane.branch.is_some()
-                || lane.opening.is_empty()
+                || lane.origin.prompt_match.is_some()
+                || lane.origin.branch.is_some()
+                || lane.origin.opening_texts.is_empty()
             {
                 continue;
             }
             let began = lane.turns[0].attempts[0].asked_at;
-            let claim = self.prompts.carried_by(lane.opening.iter().map(String::as_str));
+            let prompt_match = self.prompts.find_in(lane.origin.opening_texts.iter().map(String::as_str));
             let before = |call: &usize| {
                 let call = &self.calls[*call];
-                call.made_at < began && homes[call.spot.0] != number
+                call.made_at < began && homes[call.at.0] != number
             };
-            let claim = claim.filter(|claim| self.prompts.calls(claim.prompt).iter().any(before));
-            self.lanes[number].claim = claim;
+            let prompt_match = prompt_match
+                .filter(|prompt_match| self.prompts.calls(prompt_match.prompt).iter().any(before));
+            self.lanes[number].origin.prompt_match = prompt_match;
         }
     }
 
     /// Returns the call that started each lane, and whether the lane is only a side call about its prompt.
-    fn bind_prompts(&self, homes: &[usize]) -> HashMap<usize, Bound> {
+    fn bind_prompts(&self, homes: &[usize]) -> HashMap<usize, Spawn> {
         let mut by_prompt: BTreeMap<usize, (u64, Vec<usize>)> = BTreeMap::new();
         for (number, lane) in self.lanes.iter().enumerate() {
-            let Some(claim) = &lane.claim else { continue };
-            let first = self.prompts.calls(claim.prompt).first().copied().unwrap_or_default();
-            by_prompt.entry(first).or_insert((claim.prompt, Vec::new())).1.push(number);
+            let Some(prompt_match) = &lane.origin.prompt_match else { continue };
+            let first = self.prompts.calls(prompt_match.prompt).first().copied().unwrap_or_default();
+            by_prompt.entry(first).or_insert((prompt_match.prompt, Vec::new())).1.push(number);
         }
-        let mut bound = HashMap::new();
+        let mut spawns = HashMap::new();
         for (prompt, lanes) in by_prompt.into_values() {
             let calls = self.prompts.calls(prompt);
-            let is_agent = |lane: &&usize| self.lanes[**lane].has_tools && !self.lanes[**lane].is_probe;
+            let is_agent =
+                |lane: &&usize| self.lanes[**lane].setup.has_tools && !self.lanes[**lane].setup.is_probe;
             let (agents, plain): (Vec<usize>, Vec<usize>) = lanes.iter().partition(is_agent);
             // An agent may have no tools if no other lane opens with its prompt.
-            let exact = |lane: &&usize| self.lanes[**lane].claim.as_ref().is_some_and(|claim| claim.exact);
+            let exact = |lane: &&usize| {
+                self.lanes[**lane].origin.prompt_match.as_ref().is_some_and(|prompt_match| prompt_match.exact)
+            };
             let free = calls.len().saturating_sub(agents.len());
             let (also, sides): (Vec<usize>, Vec<usize>) = match agents.is_empty() {
                 true => plain.iter().partition(exact),
@@ -222,29 +231,29 @@ impl LaneTracker {
             };
             let agents: Vec<usize> = agents.into_iter().chain(also.iter().copied().take(free)).collect();
             let sides = sides.into_iter().chain(also.into_iter().skip(free));
-            bound.extend(
-                self.pair(homes, &agents, calls)
+            spawns.extend(
+                self.pair_calls(homes, &agents, calls)
                     .into_iter()
-                    .map(|(lane, call)| (lane, Bound { call, is_side: false })),
+                    .map(|(lane, call)| (lane, Spawn { call, is_side: false })),
             );
-            bound.extend(
-                sides.filter_map(|lane| Some((lane, Bound { call: *calls.first()?, is_side: true }))),
+            spawns.extend(
+                sides.filter_map(|lane| Some((lane, Spawn { call: *calls.first()?, is_side: true }))),
             );
         }
-        bound
+        spawns
     }
 
     /// Matches lanes with calls that have the same prompt: by an id in what came back for the call, by the
     /// lane's final text in it, else in the order of arrival.
-    fn pair(&self, homes: &[usize], lanes: &[usize], calls: &[usize]) -> HashMap<usize, usize> {
+    fn pair_calls(&self, homes: &[usize], lanes: &[usize], calls: &[usize]) -> HashMap<usize, usize> {
         let mut pairs: HashMap<usize, usize> = HashMap::new();
         let mut taken: HashSet<usize> = HashSet::new();
         let began = |lane: usize| self.lanes[lane].turns[0].attempts[0].asked_at;
         let before = |lane: usize, call: usize| self.calls[call].made_at < began(lane);
         if (2..=COMPARED).contains(&lanes.len()) {
             let answers: HashMap<usize, Vec<&str>> =
-                calls.iter().map(|call| (*call, self.answers_to(homes, *call))).collect();
-            for tells in [Self::id_in, Self::words_in] {
+                calls.iter().map(|call| (*call, self.answers_of(homes, *call))).collect();
+            for tells in [Self::is_named_in, Self::has_final_text_in] {
                 for &lane in lanes {
                     if pairs.contains_key(&lane) {
                         continue;
@@ -266,7 +275,8 @@ impl LaneTracker {
         }
         let mut free = calls.iter().copied().filter(|call| !taken.contains(call)).peekable();
         for &lane in lanes.iter().filter(|lane| !pairs.contains_key(lane)).collect::<Vec<_>>() {
-            let exact = self.lanes[lane].claim.as_ref().is_some_and(|claim| claim.exact);
+            let exact =
+                self.lanes[lane].origin.prompt_match.as_ref().is_some_and(|prompt_match| prompt_match.exact);
             let next = free.next_if(|call| before(lane, *call));
             // More lanes than calls: the harness restarted one of them, unless the lane only quotes the prompt.
             let again = || calls.iter().copied().rfind(|call| exact && before(lane, *call));
@@ -277,9 +287,9 @@ impl LaneTracker {
 
     /// Returns everything that came back for a call: its results, those of later calls with an id from them,
     /// and texts with such an id.
-    pub(super) fn answers_to<'l>(&'l self, homes: &[usize], call: usize) -> Vec<&'l str> {
+    pub(super) fn answers_of<'l>(&'l self, homes: &[usize], call: usize) -> Vec<&'l str> {
         let call = &self.calls[call];
-        let turns = &self.lanes[homes[call.spot.0]].turns;
+        let turns = &self.lanes[homes[call.at.0]].turns;
         let results = |id: &CallId| -> Vec<&'l str> {
             let results = turns.iter().flat_map(|turn| &turn.results).filter(|result| result.call == *id);
             results.map(|result| result.text.as_str()).collect()
@@ -294,8 +304,8 @@ impl LaneTracker {
         }
         let names = |text: &str| all_words(text).any(|word| ids.contains(word));
         let made = turns.iter().filter_map(|turn| turn.reply.as_ref()).flat_map(|reply| &reply.calls);
-        let asking = made.map(|call| &self.calls[*call]).filter(|other| names(&other.input));
-        let asked = asking.flat_map(|other| results(&other.id));
+        let naming = made.map(|call| &self.calls[*call]).filter(|other| names(&other.input));
+        let asked = naming.flat_map(|other| results(&other.id));
         // One text may announce several jobs. The part about this one ends at the next other id.
         let part = |text: &'l str| {
             let from = ids.iter().filter_map(|id| text.find(id)).min()?;
@@ -307,7 +317,7 @@ impl LaneTracker {
         own.iter().copied().chain(asked).chain(texts).collect()
     }
 
-    fn id_in(&self, lane: usize, answers: &[&str]) -> bool {
+    fn is_named_in(&self, lane: usize, answers: &[&str]) -> bool {
         let identity = &self.lanes[lane].identity;
         let named =
             |id: &String| id.len() >= TELLING && answers.iter().any(|text| text.contains(id.as_str()));
@@ -315,7 +325,7 @@ impl LaneTracker {
         identity.agent.as_ref().or(session).is_some_and(named)
     }
 
-    pub(super) fn words_in(&self, lane: usize, answers: &[&str]) -> bool {
+    pub(super) fn has_final_text_in(&self, lane: usize, answers: &[&str]) -> bool {
         let last = self.lanes[lane].turns.iter().rev().find_map(|turn| turn.reply.as_ref()?.text.as_deref());
         let last = last.map(str::trim).unwrap_or_default();
         let part = &last[..last.floor_char_boundary(256)];
@@ -328,8 +338,8 @@ impl LaneTracker {
         !last.is_empty() && answers.iter().any(holds)
     }
 
-    fn build(&mut self, homes: &[usize], bound: &HashMap<usize, Bound>) -> Vec<Lane> {
-        let kinds: Vec<LaneKind> = self.kinds(bound);
+    fn build_lanes(&mut self, homes: &[usize], spawns: &HashMap<usize, Spawn>) -> Vec<Lane> {
+        let kinds: Vec<LaneKind> = self.kinds(spawns);
         let mut counts: HashMap<LaneKind, usize> = HashMap::new();
         let mut ids = vec![String::new(); self.lanes.len()];
         let mut order: Vec<usize> = (0..self.lanes.len()).filter(|lane| homes[*lane] == *lane).collect();
@@ -338,19 +348,21 @@ impl LaneTracker {
             ids[lane] = name(kinds[lane], &mut counts);
         }
         let by_session = |session: &String| {
-            let owns = |lane: &&Growing| lane.identity.session.as_ref() == Some(session) && lane.has_tools;
+            let owns =
+                |lane: &&LaneState| lane.identity.session.as_ref() == Some(session) && lane.setup.has_tools;
             self.lanes.iter().position(|lane| owns(&lane))
         };
         let parents: Vec<Option<(usize, Option<usize>)>> = self
             .lanes
             .iter()
             .enumerate()
-            .map(|(number, lane)| match bound.get(&number) {
-                Some(bound) => Some((self.calls[bound.call].spot.0, Some(bound.call))),
-                None => match (lane.branch, &lane.identity.parent) {
+            .map(|(number, lane)| match spawns.get(&number) {
+                Some(spawn) => Some((self.calls[spawn.call].at.0, Some(spawn.call))),
+                None => match (lane.origin.branch, &lane.identity.parent) {
                     (Some((base, _)), _) => {
                         let call = lane
-                            .fork
+                            .origin
+                            .fork_call
                             .as_ref()
                             .and_then(|id| self.calls.iter().rposition(|call| call.id == *id));
                         Some((base, call))
@@ -380,7 +392,7 @@ impl LaneTracker {
         lanes
     }
 
-    fn turn(&self, turn: super::tracker::GrowingTurn) -> Turn {
+    fn turn(&self, turn: super::tracker::TurnState) -> Turn {
         let reply = turn.reply.unwrap_or_default();
         let note = |call: &usize| {
             let call = &self.calls[*call];
@@ -402,26 +414,26 @@ impl LaneTracker {
         }
     }
 
-    fn kinds(&self, bound: &HashMap<usize, Bound>) -> Vec<LaneKind> {
-        let is_agent = |lane: &Growing| lane.has_tools && !lane.is_probe;
+    fn kinds(&self, spawns: &HashMap<usize, Spawn>) -> Vec<LaneKind> {
+        let is_agent = |lane: &LaneState| lane.setup.has_tools && !lane.setup.is_probe;
         let is_root = |number: usize| {
             let lane = &self.lanes[number];
-            !bound.contains_key(&number) && lane.branch.is_none() && lane.identity.parent.is_none()
+            !spawns.contains_key(&number) && lane.origin.branch.is_none() && lane.identity.parent.is_none()
         };
         let roots: Vec<usize> = (0..self.lanes.len()).filter(|number| is_root(*number)).collect();
         // If no lane has tools, the longest conversation is the user's.
         let longest = |number: &&usize| (self.lanes[**number].turns.len(), std::cmp::Reverse(**number));
         let plain_main = match roots.iter().any(|number| is_agent(&self.lanes[*number])) {
             true => None,
-            false => roots.iter().max_by_key(longest).map(|number| self.lanes[*number].system),
+            false => roots.iter().max_by_key(longest).map(|number| self.lanes[*number].setup.system),
         };
-        let kind = |(number, lane): (usize, &Growing)| match bound.get(&number) {
-            Some(bound) if bound.is_side => LaneKind::Side,
+        let kind = |(number, lane): (usize, &LaneState)| match spawns.get(&number) {
+            Some(spawns) if spawns.is_side => LaneKind::Side,
             Some(_) => LaneKind::Sub,
-            None if lane.is_aside && lane.turns.len() == 1 => LaneKind::Side,
-            None if lane.branch.is_some() => LaneKind::Fork,
+            None if lane.origin.is_side_question && lane.turns.len() == 1 => LaneKind::Side,
+            None if lane.origin.branch.is_some() => LaneKind::Fork,
             None if is_agent(lane) && lane.identity.parent.is_some() => LaneKind::Sub,
-            None if is_agent(lane) || plain_main == Some(lane.system) => LaneKind::Main,
+            None if is_agent(lane) || plain_main == Some(lane.setup.system) => LaneKind::Main,
             None => LaneKind::Side,
         };
         self.lanes.iter().enumerate().map(kind).collect()
@@ -430,7 +442,7 @@ impl LaneTracker {
     /// Returns the requests that do not ask a model, one lane per kind.
     fn side_calls(&mut self) -> Vec<Lane> {
         let mut kinds: Vec<(String, Vec<Turn>)> = Vec::new();
-        for (what, request, tick) in std::mem::take(&mut self.others) {
+        for (what, request, tick) in std::mem::take(&mut self.other_requests) {
             let turn = Turn { attempts: vec![request], asked_at: tick, ..Turn::default() };
             match kinds.iter_mut().find(|(known, _)| *known == what) {
                 Some((_, turns)) => turns.push(turn),
@@ -451,7 +463,7 @@ impl LaneTracker {
     }
 }
 
-struct Bound {
+struct Spawn {
     call: usize,
     is_side: bool,
 }

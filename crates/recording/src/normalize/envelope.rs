@@ -93,7 +93,7 @@ pub struct SessionResult {
     pub call: CallId,
     /// Text of the result.
     pub text: String,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     pub is_error: bool,
 }
 

@@ -16,9 +16,9 @@ use session::{Block, RequestId};
 use thiserror::Error;
 use wire::dialect::Prompt;
 
-use crate::folder;
+use crate::error::OpenError;
+use crate::file_names;
 use crate::lanes::{Lane, LaneJob, LaneResponse, Turn};
-use crate::open::OpenError;
 use crate::source::{OrderedExchanges, Problem, Source, SourceRequest, SourceResponse};
 
 pub use envelope::{
@@ -48,7 +48,7 @@ pub enum NormalizeError {
         source: io::Error,
     },
     /// Another folder has that name.
-    #[error("`{}` is in the way: it is not a folder of normalized turns", path.display())]
+    #[error("`{}` exists but is not a folder of normalized turns", path.display())]
     InTheWay {
         /// Folder.
         path: PathBuf,
@@ -133,12 +133,12 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
     if let Some(exported) = &exported {
         exported.name_lanes(&mut ordered.lanes);
     }
-    let target = source.dir().join(folder::NORMALIZED);
+    let target = source.dir().join(file_names::NORMALIZED);
     let is_there = fs::symlink_metadata(&target);
     if is_there.is_ok_and(|found| !found.is_dir() || !target.join(MANIFEST).exists()) {
         return Err(NormalizeError::InTheWay { path: target });
     }
-    let fresh = source.dir().join(format!(".{}.new", folder::NORMALIZED));
+    let fresh = source.dir().join(format!(".{}.new", file_names::NORMALIZED));
     let write = |path: &Path, bytes: &[u8]| {
         fs::write(path, bytes).map_err(|source| NormalizeError::Write { path: path.to_owned(), source })
     };

@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use session::RequestId;
 use wire::{Ending, Header};
 
 use super::{Content, Origin, Problem, SenderIds, SourceEvent, SourceRequest, SourceResponse};
-use crate::open::OpenError;
+use crate::error::OpenError;
 use crate::time::micros;
-use crate::{bounds, folder};
+use crate::{bounds, file_names};
 
 const REQUEST: &str = "_request.json";
 const RESPONSE: &str = "_response.json";
@@ -43,7 +44,7 @@ struct Pair {
 
 /// Request or response dump with every known spelling of its fields.
 #[derive(Deserialize)]
-struct Dump {
+struct DumpFile {
     /// Version. Only offshoot writes one.
     format: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "text")]
@@ -54,26 +55,6 @@ struct Dump {
     method: Option<String>,
     #[serde(rename = "targetUrl", alias = "url", alias = "target_url", default, deserialize_with = "text")]
     target_url: Option<String>,
-    #[serde(rename = "workspacePath", default, deserialize_with = "text")]
-    workspace_path: Option<String>,
-    #[serde(
-        rename = "sessionId",
-        alias = "sessionID",
-        alias = "session_id",
-        default,
-        deserialize_with = "text"
-    )]
-    session_id: Option<String>,
-    #[serde(rename = "agentId", alias = "agentID", alias = "agent_id", default, deserialize_with = "text")]
-    agent_id: Option<String>,
-    #[serde(
-        rename = "messageId",
-        alias = "messageID",
-        alias = "message_id",
-        default,
-        deserialize_with = "text"
-    )]
-    message_id: Option<String>,
     headers: Option<serde_json::Value>,
     body: Option<Box<RawValue>>,
     #[serde(rename = "bodySha256", default, deserialize_with = "text")]
@@ -86,6 +67,43 @@ struct Dump {
         deserialize_with = "text"
     )]
     body_excerpt: Option<String>,
+    /// The list of reads is long and not needed. Named here, it is skipped instead of buffered.
+    #[serde(default, rename = "chunks")]
+    _chunks: IgnoredAny,
+    #[serde(flatten)]
+    sender: DumpSender,
+    #[serde(flatten)]
+    result: DumpResult,
+}
+
+/// Sender of a dumped request.
+#[derive(Deserialize)]
+struct DumpSender {
+    #[serde(rename = "workspacePath", default, deserialize_with = "text")]
+    workspace: Option<String>,
+    #[serde(
+        rename = "sessionId",
+        alias = "sessionID",
+        alias = "session_id",
+        default,
+        deserialize_with = "text"
+    )]
+    session: Option<String>,
+    #[serde(rename = "agentId", alias = "agentID", alias = "agent_id", default, deserialize_with = "text")]
+    agent: Option<String>,
+    #[serde(
+        rename = "messageId",
+        alias = "messageID",
+        alias = "message_id",
+        default,
+        deserialize_with = "text"
+    )]
+    message: Option<String>,
+}
+
+/// Status, times and ending of a dumped response.
+#[derive(Deserialize)]
+struct DumpResult {
     #[serde(default, deserialize_with = "lenient")]
     status: Option<u16>,
     #[serde(rename = "firstByteUs", default, deserialize_with = "lenient")]
@@ -139,7 +157,7 @@ impl Dumps {
     pub(super) fn open(dir: &Path) -> Result<(Self, Vec<Problem>), OpenError> {
         let (root, inside) = place(dir)?;
         let place = root.join(inside);
-        for name in [folder::SCENARIO, folder::EXPORTS] {
+        for name in [file_names::SCENARIO, file_names::EXPORTS] {
             bounds::check_entries(dir, name)?;
         }
         let io = |source| OpenError::Io { path: place.clone(), source };
@@ -225,10 +243,10 @@ impl Dumps {
             url: dump.target_url.unwrap_or_default(),
             headers,
             sender: SenderIds {
-                session: dump.session_id,
-                agent: dump.agent_id,
-                message: dump.message_id,
-                workspace: dump.workspace_path,
+                session: dump.sender.session,
+                agent: dump.sender.agent,
+                message: dump.sender.message,
+                workspace: dump.sender.workspace,
             },
             body,
         })
@@ -239,23 +257,23 @@ impl Dumps {
         let dump = read(&self.root, self.inside, name)?;
         let headers = headers(dump.headers.as_ref());
         let body = self.content(&dump, &headers);
-        let error = dump.error.filter(|error| !error.is_null()).map(|error| match error {
+        let error = dump.result.error.filter(|error| !error.is_null()).map(|error| match error {
             serde_json::Value::String(text) => text,
             other => other.to_string(),
         });
         Ok(Some(SourceResponse {
             timestamp: dump.timestamp,
-            status: dump.status,
+            status: dump.result.status,
             headers,
-            ending: dump.ending,
+            ending: dump.result.ending,
             error,
-            first_byte_us: dump.first_byte_us,
-            end_us: dump.end_us,
+            first_byte_us: dump.result.first_byte_us,
+            end_us: dump.result.end_us,
             body,
         }))
     }
 
-    fn content(&self, dump: &Dump, headers: &[Header]) -> Content {
+    fn content(&self, dump: &DumpFile, headers: &[Header]) -> Content {
         let sha256 = dump.body_sha256.clone();
         let lost = Content { bytes: None, sha256: sha256.clone(), origin: Origin::Lost };
         let with = |text: &str, origin| Content { bytes: Some(text.into()), sha256: sha256.clone(), origin };
@@ -316,7 +334,7 @@ impl Pairing<'_> {
         let stem = name.trim_end_matches(RESPONSE);
         let ids = [Some(stem), dump.request_id.as_deref()];
         let Some(&at) = ids.into_iter().flatten().find_map(|id| self.by_id.get(id)) else {
-            return self.problem(name, "there is no request that it answers".into());
+            return self.problem(name, "its request is missing".into());
         };
         let pair = &mut self.pairs[at];
         if pair.response.is_some() {
@@ -324,12 +342,12 @@ impl Pairing<'_> {
             return self.problem(name, why);
         }
         let began = dump.timestamp.as_deref().and_then(micros);
-        let took = dump.end_us.zip(pair.asked_at).map(|(us, request)| request + i128::from(us));
+        let took = dump.result.end_us.zip(pair.asked_at).map(|(us, request)| request + i128::from(us));
         pair.ended_at = took.or(began);
         pair.response = Some(name.to_owned());
     }
 
-    fn read(&mut self, name: &str) -> Option<Dump> {
+    fn read(&mut self, name: &str) -> Option<DumpFile> {
         match read(self.root, self.inside, name) {
             Ok(dump) => Some(dump),
             Err(error) => {
@@ -349,12 +367,12 @@ impl Pairing<'_> {
 /// Returns the folder to read from, and the folder of the dumps within it: the folder itself, a recording, or
 /// the dumps of a recording.
 fn place(dir: &Path) -> Result<(PathBuf, &'static str), OpenError> {
-    if bounds::has_folder(dir, folder::DUMPS)? {
-        return Ok((dir.to_owned(), folder::DUMPS));
+    if bounds::has_folder(dir, file_names::DUMPS)? {
+        return Ok((dir.to_owned(), file_names::DUMPS));
     }
     let real = dir.canonicalize().map_err(|source| OpenError::Io { path: dir.to_owned(), source })?;
     match real.parent() {
-        Some(parent) if real.ends_with(folder::DUMPS) => Ok((parent.to_owned(), folder::DUMPS)),
+        Some(parent) if real.ends_with(file_names::DUMPS) => Ok((parent.to_owned(), file_names::DUMPS)),
         _ => Ok((dir.to_owned(), "")),
     }
 }
@@ -363,7 +381,7 @@ fn below(inside: &str, name: &str) -> String {
     if inside.is_empty() { name.to_owned() } else { format!("{inside}/{name}") }
 }
 
-fn read(root: &Path, inside: &str, name: &str) -> Result<Dump, OpenError> {
+fn read(root: &Path, inside: &str, name: &str) -> Result<DumpFile, OpenError> {
     let name = below(inside, name);
     let failed = |source| OpenError::Io { path: root.join(&name), source };
     let bytes = bounds::read(root, &name, bounds::LONGEST_DUMP)?;
@@ -371,19 +389,19 @@ fn read(root: &Path, inside: &str, name: &str) -> Result<Dump, OpenError> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(failed(std::io::Error::other("it is not a JSON object")));
     }
-    let dump: Dump = serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
+    let dump: DumpFile = serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
     match dump.format.is_some() && name.ends_with(RESPONSE) {
         true => dump.checked().map_err(|why| failed(std::io::Error::other(why))),
         false => Ok(dump),
     }
 }
 
-impl Dump {
+impl DumpFile {
     /// Refuses a response of offshoot without an ending.
     fn checked(self) -> Result<Self, &'static str> {
-        match (self.ending, self.status) {
-            (None, _) => Err("its `ending` is none that is known"),
-            (Some(Ending::Complete), None) => Err("it is complete and has no `status`"),
+        match (self.result.ending, self.result.status) {
+            (None, _) => Err("its `ending` is unknown"),
+            (Some(Ending::Complete), None) => Err("it is complete but has no `status`"),
             _ => Ok(self),
         }
     }

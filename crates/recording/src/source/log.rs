@@ -6,10 +6,11 @@ use session::RequestId;
 use wire::Body;
 
 use super::{Content, SenderIds, SourceEvent, SourceRequest, SourceResponse, TimelineEntry, TimelineEvent};
-use crate::folder;
+use crate::error::OpenError;
+use crate::file_names;
 use crate::hints::Hints;
 use crate::log::StoredBody;
-use crate::open::{OpenError, Recording};
+use crate::open::Recording;
 use crate::time::{iso, parse};
 
 /// Returns the events in the order of the log. A response ends with its last byte, because the harness may
@@ -56,7 +57,7 @@ pub(super) fn request(recording: &Recording, n: usize) -> Result<SourceRequest, 
         Some(request_body) => content(
             recording,
             &request_body.body,
-            &folder::request_dump(&request_body.id),
+            &file_names::request_dump(&request_body.id),
             &request_head.headers,
         )?,
         None => Content::stored(None, &[], true, None),
@@ -88,7 +89,7 @@ pub(super) fn response(recording: &Recording, n: usize) -> Result<Option<SourceR
     let since = |us: u64| us.saturating_sub(entry.request_head.us);
     let body = match exchange_end {
         Some(exchange_end) => {
-            content(recording, &exchange_end.body, &folder::response_dump(&exchange_end.id), &headers)?
+            content(recording, &exchange_end.body, &file_names::response_dump(&exchange_end.id), &headers)?
         }
         None => Content::stored(None, &[], true, None),
     };

@@ -15,9 +15,10 @@ use wire::dialect::{DecodeError, Dialect};
 use wire::json::Document;
 use wire::{Ending, Header};
 
+use crate::error::OpenError;
 use crate::lanes::{Identity, LaneResponse, LaneTracker, Lanes};
-use crate::open::{OpenError, Recording};
-use crate::{folder, hints};
+use crate::open::Recording;
+use crate::{file_names, hints};
 pub use timeline::{TimelineEntry, TimelineEvent};
 
 /// Maximum size of a decompressed body.
@@ -192,7 +193,9 @@ impl Source {
             |(dumps, problems)| Self { dir: dir.to_owned(), exchanges: Exchanges::Dumps(dumps), problems };
         match Recording::open(dir) {
             Ok(recording) if recording.kept_whole().is_some() => of_log(recording),
-            Ok(recording) if !recording.is_empty() || !dir.join(folder::DUMPS).is_dir() => of_log(recording),
+            Ok(recording) if !recording.is_empty() || !dir.join(file_names::DUMPS).is_dir() => {
+                of_log(recording)
+            }
             // A recording without a log still has its dumps. One without exchanges has neither.
             Ok(recording) => match dumps::Dumps::open(dir) {
                 Err(OpenError::NotARecording { .. }) => of_log(recording),

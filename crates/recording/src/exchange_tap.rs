@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use wire::{Ending, SocketRead};
 
-use crate::assembly::{Moment, Part, RawHeader, WireEvent};
+use crate::event::{BodyPart, Moment, RawHeader, WireEvent};
 use crate::recorder::Recorder;
 
 /// Approximate size of the parts in which a body is handed over. Waking the searching thread for each small
@@ -31,7 +31,7 @@ pub struct ExchangeTap {
 /// Received part of a body that was not handed over yet.
 #[derive(Debug, Default)]
 struct PendingBody {
-    part: Part,
+    part: BodyPart,
     /// Number of bytes received in total.
     came: u64,
 }
@@ -49,13 +49,22 @@ impl PendingBody {
         self.part.bytes.len() >= PART
     }
 
-    fn take(&mut self) -> Part {
+    fn take(&mut self) -> BodyPart {
         std::mem::take(&mut self.part)
     }
 }
 
+impl Recorder {
+    /// Begins an exchange when a request's head has arrived. `url` is its target.
+    pub fn begin_exchange(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
+        let (method, url) = (method.to_owned(), url.to_owned());
+        let n = self.hand_over_first(|n, at| WireEvent::RequestHead { n, at, method, url, headers });
+        ExchangeTap::new(self.clone(), n)
+    }
+}
+
 impl ExchangeTap {
-    pub(crate) fn new(recorder: Recorder, n: u64) -> Self {
+    fn new(recorder: Recorder, n: u64) -> Self {
         Self {
             recorder,
             n,
@@ -152,5 +161,5 @@ impl Drop for ExchangeTap {
 
 /// Locks a half of an exchange. Both directions run in one task, so this never waits.
 fn locked(pending: &Mutex<PendingBody>) -> MutexGuard<'_, PendingBody> {
-    pending.lock().expect("nobody panics while holding it")
+    pending.lock().expect("lock is not poisoned")
 }

@@ -9,66 +9,17 @@ use redact::{RedactionWindow, Redactor};
 use wire::{Ending, SocketRead};
 
 use crate::body::{ArrivingBody, FinishedBody};
+use crate::disk_queue::{DataSource, DiskOp, DiskQueue};
 use crate::dump::Surroundings;
-use crate::folder;
+use crate::event::{BodyPart, Moment, OutputStream, RawHeader, WireEvent};
+use crate::file_names;
 use crate::hints::Hints;
 use crate::log::{
     self, ExchangeEndRecord, LogRecord, LogStartRecord, RequestBodyRecord, RequestHeadRecord,
     ResponseHeadRecord,
 };
 use crate::manifest::Counts;
-use crate::queue::{Op, Owner, Queue};
-use crate::recorder::OutputStream;
 use crate::time::iso;
-
-/// Raw header: its name as sent, and its bytes.
-pub(crate) type RawHeader = (String, Vec<u8>);
-
-/// Time of an event and its number in the sequence of all events.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) seq: u64,
-    pub(crate) us: u64,
-}
-
-/// Event on the wire. `n` is the exchange's number.
-#[derive(Debug)]
-pub(crate) enum WireEvent {
-    RequestHead { n: u64, at: Moment, method: String, url: String, headers: Vec<RawHeader> },
-    RequestData { n: u64, part: Part },
-    RequestEnd { n: u64, at: Moment, rest: Part, whole: bool, trailers: Vec<RawHeader> },
-    ResponseHead { n: u64, at: Moment, status: u16, headers: Vec<RawHeader> },
-    ResponseData { n: u64, part: Part },
-    End { n: u64, at: Moment, rest: Part, ending: Ending, error: Option<String>, trailers: Vec<RawHeader> },
-    Output { output: OutputStream, bytes: Vec<u8> },
-}
-
-/// Next part of a body.
-#[derive(Debug, Default)]
-pub(crate) struct Part {
-    pub(crate) bytes: Vec<u8>,
-    /// Time and body offset of each read of a response.
-    pub(crate) reads: Vec<SocketRead>,
-}
-
-impl WireEvent {
-    /// Returns the number of body bytes that the event carries.
-    pub(crate) fn size(&self) -> usize {
-        match self {
-            Self::RequestData { part, .. } | Self::ResponseData { part, .. } => part.bytes.len(),
-            Self::RequestEnd { rest, .. } | Self::End { rest, .. } => rest.bytes.len(),
-            Self::Output { bytes, .. } => bytes.len(),
-            Self::RequestHead { .. } | Self::ResponseHead { .. } => 0,
-        }
-    }
-
-    /// Returns whether the event must be handled now. That is the end of an exchange, for which the proxy
-    /// waits, or the end of a request while its exchange is the only open one (`alone`). All other events can
-    /// wait for those, or for a moment.
-    pub(crate) fn is_urgent(&self, alone: bool) -> bool {
-        matches!(self, Self::End { .. }) || (alone && matches!(self, Self::RequestEnd { .. }))
-    }
-}
 
 /// Exchange that has not ended.
 #[derive(Debug)]
@@ -81,9 +32,9 @@ struct Open {
     reads: Vec<SocketRead>,
 }
 
-pub(crate) struct Assembly {
+pub(crate) struct Assembler {
     redactor: Redactor,
-    queue: Queue,
+    queue: DiskQueue,
     surroundings: Surroundings,
     open: HashMap<u64, Open>,
     printed: HashMap<OutputStream, RedactionWindow>,
@@ -94,21 +45,21 @@ pub(crate) struct Assembly {
 }
 
 /// Result of the assembly after everything was handed to the disk.
-pub(crate) struct Assembled {
+pub(crate) struct AssembledRecording {
     pub(crate) redactor: Redactor,
     pub(crate) counts: Counts,
     /// Bodies that could not be decompressed for the search for secrets.
     pub(crate) unsearched: Vec<String>,
-    /// Whether the redactor learned a secret after something had been written.
+    /// True if the redactor learned a secret after something had been written.
     pub(crate) learned_late: bool,
 }
 
-impl Assembly {
-    pub(crate) fn new(redactor: Redactor, queue: Queue, surroundings: Surroundings) -> Self {
+impl Assembler {
+    pub(crate) fn new(redactor: Redactor, queue: DiskQueue, surroundings: Surroundings) -> Self {
         let started_at = iso(surroundings.started_at);
         let opened = LogRecord::LogStart(LogStartRecord { format: log::LOG_FORMAT, started_at });
-        let owner = Owner { n: None, what: "log" };
-        queue.push([Op::Log { owner, record: log::encode(opened), needs: None, ends: false }]);
+        let owner = DataSource { n: None, what: "log" };
+        queue.push([DiskOp::Log { owner, record: log::encode(opened), needs: None, ends: false }]);
         Self {
             redactor,
             queue,
@@ -148,13 +99,18 @@ impl Assembly {
     }
 
     /// Flushes the command's output and returns the result.
-    pub(crate) fn finish(mut self) -> Assembled {
+    pub(crate) fn finish(mut self) -> AssembledRecording {
         for (output, mut window) in std::mem::take(&mut self.printed) {
             let rest = window.finish(&mut self.redactor);
             self.print(output, rest);
         }
         let learned_late = self.knew_at_first.is_some_and(|knew| knew < self.redactor.generation());
-        Assembled { redactor: self.redactor, counts: self.counts, unsearched: self.unsearched, learned_late }
+        AssembledRecording {
+            redactor: self.redactor,
+            counts: self.counts,
+            unsearched: self.unsearched,
+            learned_late,
+        }
     }
 
     fn begin_exchange(&mut self, n: u64, at: Moment, method: String, url: &str, headers: &[RawHeader]) {
@@ -179,12 +135,12 @@ impl Assembly {
         self.open.insert(n, open);
     }
 
-    fn request_data(&mut self, n: u64, part: Part) {
+    fn request_data(&mut self, n: u64, part: BodyPart) {
         let Some(body) = self.open.get_mut(&n).and_then(|open| open.request.as_mut()) else { return };
         body.push(part.bytes, &mut self.redactor, &self.queue);
     }
 
-    fn response_data(&mut self, n: u64, part: Part) {
+    fn response_data(&mut self, n: u64, part: BodyPart) {
         let Some(open) = self.open.get_mut(&n) else { return };
         open.reads.extend(part.reads);
         open.response.push(part.bytes, &mut self.redactor, &self.queue);
@@ -201,8 +157,8 @@ impl Assembly {
         let id = open.request_head.id.clone();
         let request_body = RequestBodyRecord { seq: at.seq, us: at.us, id, body: stored, whole, trailers };
         let dump = self.surroundings.request_dump(&open.request_head, &open.hints, &request_body, bytes);
-        let file = Dumped {
-            name: folder::request_dump(&request_body.id),
+        let file = QueuedDump {
+            name: file_names::request_dump(&request_body.id),
             bytes: dump.into_json(),
             what: ["request body", "request dump"],
             blob,
@@ -248,8 +204,8 @@ impl Assembly {
             &exchange_end,
             bytes,
         );
-        let file = Dumped {
-            name: folder::response_dump(&exchange_end.id),
+        let file = QueuedDump {
+            name: file_names::response_dump(&exchange_end.id),
             bytes: dump.into_json(),
             what: ["response body", "response dump"],
             blob,
@@ -273,35 +229,35 @@ impl Assembly {
 
     fn log(&mut self, what: &'static str, n: u64, record: LogRecord) {
         self.knew_at_first.get_or_insert(self.redactor.generation());
-        let owner = Owner { n: Some(n), what };
-        self.queue.push([Op::Log { owner, record: log::encode(record), needs: None, ends: false }]);
+        let owner = DataSource { n: Some(n), what };
+        self.queue.push([DiskOp::Log { owner, record: log::encode(record), needs: None, ends: false }]);
     }
 
     /// Queues a dump, then the record that refers to it or to the blob.
-    fn keep(&self, file: Dumped, n: u64, record: LogRecord) {
-        let Dumped { name, bytes, what: [body, dump_alone], blob } = file;
-        let owner = |what| Owner { n: Some(n), what };
+    fn keep(&self, file: QueuedDump, n: u64, record: LogRecord) {
+        let QueuedDump { name, bytes, what: [body, dump_alone], blob } = file;
+        let owner = |what| DataSource { n: Some(n), what };
         let what = if blob.is_none() { body } else { dump_alone };
         let needs = Some(blob.unwrap_or_else(|| name.clone()));
         let ends = matches!(record, LogRecord::ExchangeEnd(_));
         let record = log::encode(record);
         self.queue.push([
-            Op::File { owner: owner(what), name, bytes },
-            Op::Log { owner: owner(body), record, needs, ends },
+            DiskOp::File { owner: owner(what), name, bytes },
+            DiskOp::Log { owner: owner(body), record, needs, ends },
         ]);
     }
 
     fn print(&mut self, output: OutputStream, bytes: Vec<u8>) {
         if !bytes.is_empty() {
             self.knew_at_first.get_or_insert(self.redactor.generation());
-            let owner = Owner { n: None, what: output.file() };
-            self.queue.push([Op::Part { owner, name: output.file().to_owned(), bytes }]);
+            let owner = DataSource { n: None, what: output.file() };
+            self.queue.push([DiskOp::Part { owner, name: output.file().to_owned(), bytes }]);
         }
     }
 }
 
 /// Dump on its way to the disk.
-struct Dumped {
+struct QueuedDump {
     name: String,
     bytes: Vec<u8>,
     /// Names of the possible losses: the body, or only the dump if the body is in a blob.

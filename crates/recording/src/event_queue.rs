@@ -2,14 +2,14 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use crate::assembly::WireEvent;
-use crate::doze::{Awaited, Bell, Rest};
+use crate::event::WireEvent;
+use crate::wakeup::{ThreadState, WakeUp, WorkQueue};
 
 /// Queue from many tasks to the one searching thread.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct EventQueue {
     waiting: Mutex<Waiting>,
-    bell: Bell,
+    bell: WakeUp,
 }
 
 #[derive(Debug, Default)]
@@ -20,20 +20,20 @@ pub(crate) struct Waiting {
     /// Number of exchanges that have ended.
     ended: u64,
     closed: bool,
-    rest: Rest,
+    rest: ThreadState,
 }
 
-impl Awaited for Waiting {
+impl WorkQueue for Waiting {
     fn has_work(&self) -> bool {
         self.closed || !self.events.is_empty()
     }
 
-    fn rest(&mut self) -> &mut Rest {
+    fn rest(&mut self) -> &mut ThreadState {
         &mut self.rest
     }
 }
 
-impl Line {
+impl EventQueue {
     /// Adds the event that `make` returns, under the lock. Returns the number of exchanges that have ended.
     pub(crate) fn put(&self, make: impl FnOnce() -> WireEvent) -> u64 {
         let mut waiting = self.waiting();
@@ -64,13 +64,13 @@ impl Line {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().expect("nobody panics while holding the line")
+        self.waiting.lock().expect("lock is not poisoned")
     }
 }
 
 impl Waiting {
     /// Adds an event. A closed queue drops it.
-    fn put(&mut self, event: WireEvent, bell: &Bell) {
+    fn put(&mut self, event: WireEvent, bell: &WakeUp) {
         if self.closed {
             return;
         }

@@ -11,7 +11,7 @@ const DOZE: Duration = Duration::from_millis(5);
 
 /// State of the thread that empties a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum ThreadState {
     #[default]
     Working,
     Dozing,
@@ -19,39 +19,39 @@ pub(crate) enum Rest {
 }
 
 /// Queue that a thread waits for.
-pub(crate) trait Awaited {
+pub(crate) trait WorkQueue {
     /// Returns whether the thread has a reason to continue.
     fn has_work(&self) -> bool;
     /// Returns the state of the thread.
-    fn rest(&mut self) -> &mut Rest;
+    fn rest(&mut self) -> &mut ThreadState;
 }
 
 /// Wakes one thread.
 #[derive(Debug, Default)]
-pub(crate) struct Bell(Condvar);
+pub(crate) struct WakeUp(Condvar);
 
-impl Bell {
+impl WakeUp {
     /// Announces a new item.
-    pub(crate) fn ring(&self, rest: &mut Rest, urgent: bool) {
-        if *rest == Rest::Asleep || (*rest == Rest::Dozing && urgent) {
-            *rest = Rest::Working;
+    pub(crate) fn ring(&self, rest: &mut ThreadState, urgent: bool) {
+        if *rest == ThreadState::Asleep || (*rest == ThreadState::Dozing && urgent) {
+            *rest = ThreadState::Working;
             self.0.notify_one();
         }
     }
 
     /// Waits until there is work.
-    pub(crate) fn wait<'q, Q: Awaited>(&self, mut queue: MutexGuard<'q, Q>) -> MutexGuard<'q, Q> {
+    pub(crate) fn wait<'q, Q: WorkQueue>(&self, mut queue: MutexGuard<'q, Q>) -> MutexGuard<'q, Q> {
         if queue.has_work() {
             return queue;
         }
-        *queue.rest() = Rest::Dozing;
-        let dozed = self.0.wait_timeout_while(queue, DOZE, |queue| *queue.rest() == Rest::Dozing);
-        queue = dozed.expect("no thread panics while it holds the queue").0;
+        *queue.rest() = ThreadState::Dozing;
+        let dozed = self.0.wait_timeout_while(queue, DOZE, |queue| *queue.rest() == ThreadState::Dozing);
+        queue = dozed.expect("lock is not poisoned").0;
         while !queue.has_work() {
-            *queue.rest() = Rest::Asleep;
-            queue = self.0.wait(queue).expect("no thread panics while it holds the queue");
+            *queue.rest() = ThreadState::Asleep;
+            queue = self.0.wait(queue).expect("lock is not poisoned");
         }
-        *queue.rest() = Rest::Working;
+        *queue.rest() = ThreadState::Working;
         queue
     }
 }

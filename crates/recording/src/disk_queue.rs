@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use session::RequestId;
 
 use crate::disk::Disk;
-use crate::doze::{Awaited, Bell, Rest};
-use crate::folder;
-use crate::kept::Kept;
+use crate::file_names;
 use crate::log;
 use crate::loss::Loss;
+use crate::stored_count::StoredCount;
+use crate::wakeup::{ThreadState, WakeUp, WorkQueue};
 
 /// Maximum size of the queue while the disk is stuck.
 pub(crate) const LIMIT: usize = 16 << 20;
@@ -33,13 +33,13 @@ const GROUP: usize = 1 << 20;
 
 /// Source of queued bytes, for the list of losses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
+pub(crate) struct DataSource {
     /// Number of the exchange.
     pub(crate) n: Option<u64>,
     pub(crate) what: &'static str,
 }
 
-impl Owner {
+impl DataSource {
     /// Returns the exchange's id, such as `r000007`.
     pub(crate) fn id(self) -> Option<String> {
         self.n.map(|n| RequestId::nth(n).to_string())
@@ -56,19 +56,19 @@ impl Owner {
 }
 
 #[derive(Debug)]
-pub(crate) enum Op {
+pub(crate) enum DiskOp {
     /// Record for the log. If the file in `needs` is not on the disk, the record is written with a lost body.
     /// `ends` marks the last record of an exchange.
-    Log { owner: Owner, record: Vec<u8>, needs: Option<String>, ends: bool },
+    Log { owner: DataSource, record: Vec<u8>, needs: Option<String>, ends: bool },
     /// Complete file.
-    File { owner: Owner, name: String, bytes: Vec<u8> },
+    File { owner: DataSource, name: String, bytes: Vec<u8> },
     /// Next part of an unfinished file.
-    Part { owner: Owner, name: String, bytes: Vec<u8> },
+    Part { owner: DataSource, name: String, bytes: Vec<u8> },
     /// Marks an unfinished file of `bytes` bytes as complete.
-    Finish { owner: Owner, name: String, to: String, bytes: u64 },
+    Finish { owner: DataSource, name: String, to: String, bytes: u64 },
 }
 
-impl Op {
+impl DiskOp {
     fn size(&self) -> usize {
         match self {
             Self::Log { record, .. } => record.len(),
@@ -100,14 +100,14 @@ impl Op {
 #[derive(Debug, Default)]
 struct State {
     /// Waiting operations. Those being written are at the front, in the order of writing.
-    ops: VecDeque<Arc<Op>>,
+    ops: VecDeque<Arc<DiskOp>>,
     /// Bytes in `ops`.
     waiting: usize,
     /// Time of the last successful write.
     took_at: Option<Instant>,
     /// Start of the current period without a write although there is work.
     busy_since: Option<Instant>,
-    rest: Rest,
+    rest: ThreadState,
     closed: bool,
     finished: bool,
     losses: Vec<Loss>,
@@ -115,34 +115,34 @@ struct State {
     broken: HashMap<String, usize>,
 }
 
-impl Awaited for State {
+impl WorkQueue for State {
     fn has_work(&self) -> bool {
         self.closed || !self.ops.is_empty()
     }
 
-    fn rest(&mut self) -> &mut Rest {
+    fn rest(&mut self) -> &mut ThreadState {
         &mut self.rest
     }
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct DiskQueue {
     shared: Arc<Shared>,
-    /// Whether the disk works but more than [`LATE`] bytes wait.
+    /// True if the disk works but more than [`LATE`] bytes wait.
     late: Arc<AtomicBool>,
-    kept: Arc<Kept>,
+    kept: Arc<StoredCount>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
     /// Announces new operations.
-    bell: Bell,
+    bell: WakeUp,
     /// Announces that everything is written.
     finished: Condvar,
 }
 
-impl Queue {
+impl DiskQueue {
     /// Starts the thread that empties the queue.
     pub(crate) fn start(disk: Box<dyn Disk>) -> std::io::Result<Self> {
         let queue = Self::default();
@@ -152,11 +152,11 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().expect("no thread panics while it holds the queue")
+        self.shared.state.lock().expect("lock is not poisoned")
     }
 
     /// Queues `ops`, or counts them as lost. Never waits for the disk.
-    pub(crate) fn push(&self, ops: impl IntoIterator<Item = Op>) {
+    pub(crate) fn push(&self, ops: impl IntoIterator<Item = DiskOp>) {
         let mut state = self.state();
         let (mut urgent, mut given_up) = (false, 0);
         for op in ops {
@@ -202,7 +202,7 @@ impl Queue {
         state.closed = true;
         self.shared.bell.ring(&mut state.rest, true);
         let waited = self.shared.finished.wait_timeout_while(state, deadline, |state| !state.finished);
-        let mut state = waited.expect("no thread panics with the queue").0;
+        let mut state = waited.expect("lock is not poisoned").0;
         for op in std::mem::take(&mut state.ops) {
             state.lose(&op, "the disk did not take it in time");
         }
@@ -228,7 +228,7 @@ impl Queue {
     }
 
     /// Writes a group: first its files, then the records that depend on them, in one append.
-    fn write(&self, group: &[Arc<Op>], disk: &mut dyn Disk) {
+    fn write(&self, group: &[Arc<DiskOp>], disk: &mut dyn Disk) {
         let (files, records) = group.split_at(group.partition_point(|op| op.record().is_none()));
         for file in files {
             self.write_one(file, disk);
@@ -252,10 +252,10 @@ impl Queue {
         !state.ops.is_empty()
     }
 
-    fn write_records(&self, records: &[Arc<Op>], disk: &mut dyn Disk) {
+    fn write_records(&self, records: &[Arc<DiskOp>], disk: &mut dyn Disk) {
         if records.len() > 1 && self.state().broken.is_empty() {
             let joined: Vec<&[u8]> = records.iter().filter_map(|record| record.record()).collect();
-            if disk.append(folder::LOG, &joined.concat()).is_ok() {
+            if disk.append(file_names::LOG, &joined.concat()).is_ok() {
                 return;
             }
         }
@@ -263,27 +263,27 @@ impl Queue {
         records.iter().for_each(|record| self.write_one(record, disk));
     }
 
-    fn write_one(&self, op: &Op, disk: &mut dyn Disk) {
+    fn write_one(&self, op: &DiskOp, disk: &mut dyn Disk) {
         let written = match op {
-            Op::Log { needs: Some(file), .. } if self.state().broken.contains_key(file) => {
+            DiskOp::Log { needs: Some(file), .. } if self.state().broken.contains_key(file) => {
                 Err(std::io::Error::other("a part of it could not be kept"))
             }
-            Op::Log { record, .. } => disk.append(folder::LOG, record),
-            Op::File { name, bytes, .. } => disk.write(name, bytes),
-            Op::Part { name, bytes, .. } if self.state().loses_more(name, bytes.len() as u64) => Ok(()),
-            Op::Part { name, bytes, .. } => disk.append(name, bytes),
-            Op::Finish { name, bytes, .. } if self.state().breaks(name, *bytes) => {
+            DiskOp::Log { record, .. } => disk.append(file_names::LOG, record),
+            DiskOp::File { name, bytes, .. } => disk.write(name, bytes),
+            DiskOp::Part { name, bytes, .. } if self.state().loses_more(name, bytes.len() as u64) => Ok(()),
+            DiskOp::Part { name, bytes, .. } => disk.append(name, bytes),
+            DiskOp::Finish { name, bytes, .. } if self.state().breaks(name, *bytes) => {
                 // If its first part was lost, there is no file to remove.
                 let _ = disk.remove(name);
                 Ok(())
             }
-            Op::Finish { name, to, .. } => disk.rename(name, to),
+            DiskOp::Finish { name, to, .. } => disk.rename(name, to),
         };
         let Err(error) = written else { return };
         let bare = self.state().lose(op, &error.to_string());
-        if let Some(bare @ Op::Log { .. }) = bare
-            && let Op::Log { record, .. } = &bare
-            && let Err(error) = disk.append(folder::LOG, record)
+        if let Some(bare @ DiskOp::Log { .. }) = bare
+            && let DiskOp::Log { record, .. } = &bare
+            && let Err(error) = disk.append(file_names::LOG, record)
         {
             self.state().lose(&bare, &error.to_string());
         }
@@ -292,7 +292,7 @@ impl Queue {
 
 impl State {
     /// Queues an operation, with or without its body. Returns whether it was queued.
-    fn take_in(&mut self, op: Op) -> bool {
+    fn take_in(&mut self, op: DiskOp) -> bool {
         let limit = if self.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
         let mut next = Some(op);
         // Without its body, an operation may still fit.
@@ -312,9 +312,9 @@ impl State {
 
     /// Returns the operations to write next, files before records. They stay at the front until they are
     /// written.
-    fn next_group(&mut self) -> Vec<Arc<Op>> {
+    fn next_group(&mut self) -> Vec<Arc<DiskOp>> {
         let mut bytes = 0;
-        let fits = |op: &&Arc<Op>| {
+        let fits = |op: &&Arc<DiskOp>| {
             let fits = bytes < GROUP;
             bytes += op.size();
             fits
@@ -349,20 +349,22 @@ impl State {
     }
 
     /// Counts the loss of `op`. Returns its record without the body, if possible.
-    fn lose(&mut self, op: &Op, reason: &str) -> Option<Op> {
+    fn lose(&mut self, op: &DiskOp, reason: &str) -> Option<DiskOp> {
         let bytes = op.size() as u64;
         let (owner, bare) = match op {
-            Op::Log { owner, record, needs: Some(file), ends } => {
+            DiskOp::Log { owner, record, needs: Some(file), ends } => {
                 let bare = log::without_body(record);
-                let bare = bare.map(|record| Op::Log { owner: *owner, record, needs: None, ends: *ends });
+                let bare = bare.map(|record| DiskOp::Log { owner: *owner, record, needs: None, ends: *ends });
                 // A broken file is already in the list.
                 if self.broken.contains_key(file) {
                     return bare;
                 }
                 (*owner, bare)
             }
-            Op::Log { owner, .. } => (Owner { what: "record of it", ..*owner }, None),
-            Op::File { owner, name, .. } | Op::Part { owner, name, .. } | Op::Finish { owner, name, .. } => {
+            DiskOp::Log { owner, .. } => (DataSource { what: "record of it", ..*owner }, None),
+            DiskOp::File { owner, name, .. }
+            | DiskOp::Part { owner, name, .. }
+            | DiskOp::Finish { owner, name, .. } => {
                 // Lost parts of one file are one loss.
                 if self.loses_more(name, bytes) {
                     return None;
@@ -423,31 +425,40 @@ mod tests {
     }
 
     /// Returns a queue to such a disk, the reports of the disk, and the sender of permissions.
-    fn queue(room: usize) -> (Queue, Receiver<String>, Sender<()>) {
+    fn queue(room: usize) -> (DiskQueue, Receiver<String>, Sender<()>) {
         let (calls, told) = mpsc::channel();
         let (go_on, may) = mpsc::channel();
-        (Queue::start(Box::new(Told { calls, may, room })).expect("a thread"), told, go_on)
+        (DiskQueue::start(Box::new(Told { calls, may, room })).expect("a thread"), told, go_on)
     }
 
-    fn head(n: u64) -> Op {
-        let owner = Owner { n: Some(n), what: "request head" };
-        Op::Log { owner, record: format!("head {n};").into(), needs: None, ends: false }
+    fn head(n: u64) -> DiskOp {
+        let owner = DataSource { n: Some(n), what: "request head" };
+        DiskOp::Log { owner, record: format!("head {n};").into(), needs: None, ends: false }
     }
 
-    fn file(n: u64) -> Op {
-        let owner = Owner { n: Some(n), what: "request body" };
-        Op::File { owner, name: format!("file {n}"), bytes: "-".repeat(8).into() }
+    fn file(n: u64) -> DiskOp {
+        let owner = DataSource { n: Some(n), what: "request body" };
+        DiskOp::File { owner, name: format!("file {n}"), bytes: "-".repeat(8).into() }
     }
 
-    fn record(n: u64) -> Op {
-        let owner = Owner { n: Some(n), what: "request body" };
-        Op::Log { owner, record: format!("record {n};").into(), needs: Some(format!("file {n}")), ends: true }
+    fn record(n: u64) -> DiskOp {
+        let owner = DataSource { n: Some(n), what: "request body" };
+        DiskOp::Log {
+            owner,
+            record: format!("record {n};").into(),
+            needs: Some(format!("file {n}")),
+            ends: true,
+        }
     }
 
     /// Checks the calls and losses for operations that arrived while the disk was busy.
-    fn check(room: usize, ops: impl IntoIterator<Item = Op>, expected: Expect) {
+    fn check(room: usize, ops: impl IntoIterator<Item = DiskOp>, expected: Expect) {
         let (queue, told, go_on) = queue(room);
-        queue.push([Op::Part { owner: Owner { n: None, what: "out" }, name: "out".into(), bytes: vec![] }]);
+        queue.push([DiskOp::Part {
+            owner: DataSource { n: None, what: "out" },
+            name: "out".into(),
+            bytes: vec![],
+        }]);
         told.recv().expect("the disk has it in its hands");
         queue.push(ops);
         (0..20).for_each(|_| go_on.send(()).expect("the disk listens"));
@@ -512,12 +523,12 @@ mod tests {
             reads,
         }));
         for n in 1..=MANY {
-            let owner = Owner { n: Some(n), what: "response body" };
+            let owner = DataSource { n: Some(n), what: "response body" };
             let (name, bytes) = (format!("file {n}"), vec![0; 64 << 10]);
             let needs = Some(name.clone());
             queue.push([
-                Op::File { owner, name, bytes },
-                Op::Log { owner, record: ended.clone(), needs, ends: true },
+                DiskOp::File { owner, name, bytes },
+                DiskOp::Log { owner, record: ended.clone(), needs, ends: true },
             ]);
         }
         let waiting = queue.state().waiting;
@@ -526,8 +537,9 @@ mod tests {
         assert!(written < MANY, "some ends do not even fit without their bodies");
         queue.kept.add(written);
         assert!(queue.kept.turn(MANY).is_none(), "and nobody waits for those");
-        let named =
-            |n: u64| queue.losses().iter().any(|loss| loss.request_id == Owner { n: Some(n), what: "" }.id());
+        let named = |n: u64| {
+            queue.losses().iter().any(|loss| loss.request_id == DataSource { n: Some(n), what: "" }.id())
+        };
         assert!(named(MANY) && !named(1), "what did not fit is named");
     }
 
@@ -536,7 +548,7 @@ mod tests {
     fn a_head_alone_gets_to_the_disk() {
         let (queue, told, go_on) = queue(usize::MAX);
         for n in 1..=3 {
-            while n > 1 && queue.state().rest == Rest::Working {
+            while n > 1 && queue.state().rest == ThreadState::Working {
                 std::thread::yield_now(); // until it has written the previous head
             }
             queue.push([head(n)]);
@@ -549,8 +561,8 @@ mod tests {
     #[test]
     fn every_byte_of_an_output_that_breaks_is_counted_in_one_loss() {
         let part = || {
-            let owner = Owner { n: None, what: "stdout.txt" };
-            Op::Part { owner, name: "stdout.txt".into(), bytes: b"0123456789".into() }
+            let owner = DataSource { n: None, what: "stdout.txt" };
+            DiskOp::Part { owner, name: "stdout.txt".into(), bytes: b"0123456789".into() }
         };
         check(
             9,

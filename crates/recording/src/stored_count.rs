@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 /// Counts stored exchanges in the order in which they ended.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<Count>);
+pub(crate) struct StoredCount(Mutex<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
@@ -15,13 +15,13 @@ struct Count {
     waiting: Vec<(u64, oneshot::Sender<()>)>,
 }
 
-impl Kept {
+impl StoredCount {
     /// Counts `more` exchanges as stored or lost.
     pub(crate) fn add(&self, more: u64) {
         if more == 0 {
             return;
         }
-        let mut count = self.0.lock().expect("no thread panics with the count");
+        let mut count = self.0.lock().expect("lock is not poisoned");
         count.kept += more;
         let kept = count.kept;
         let due: Vec<_> = count.waiting.extract_if(.., |(turn, _)| *turn <= kept).collect();
@@ -33,7 +33,7 @@ impl Kept {
 
     /// Returns a receiver that resolves at `kept` exchanges; `None` if the count is reached already.
     pub(crate) fn turn(&self, kept: u64) -> Option<oneshot::Receiver<()>> {
-        let mut count = self.0.lock().expect("no thread panics with the count");
+        let mut count = self.0.lock().expect("lock is not poisoned");
         (count.kept < kept).then(|| {
             let (turn, comes) = oneshot::channel();
             count.waiting.push((kept, turn));
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn only_those_are_woken_whose_turn_it_is() {
-        let kept = Kept::default();
+        let kept = StoredCount::default();
         let mut turns = [3, 1, 2].map(|turn| kept.turn(turn).expect("not kept yet"));
         let mut came = || turns.each_mut().map(|turn| turn.try_recv().is_ok());
         assert_eq!(came(), [false, false, false]);

@@ -15,40 +15,40 @@ use wire::dialect::{Prompt, ToolExecution};
 const KEPT: usize = 4096;
 
 /// Number of instruction words that are stored for comparison.
-const VOICE: usize = 64;
+const SAMPLED_WORDS: usize = 64;
 
 /// Digest of one thing that the model said: a call, or a text.
 pub(super) type Atom = u64;
 
 /// Request, reduced.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct LaneRequest {
     /// Digest of the spine after each atom. The first one is that of the empty spine.
-    pub(super) said: Vec<u64>,
+    pub(super) spines: Vec<u64>,
     /// Contents before, between and after the replies.
     pub(super) gaps: Vec<Gap>,
     /// Digest of spine and gaps.
     pub(super) history: u64,
     /// Last atom of the spine.
-    pub(super) last: Option<Atom>,
+    pub(super) last_atom: Option<Atom>,
     /// Digest of the system prompt without words that contain digits.
     pub(super) system: u64,
     /// Sample of the system prompt's words, the same for equal texts.
-    pub(super) voice: Vec<u64>,
+    pub(super) instruction_sample: Vec<u64>,
     /// Digest of the tool names.
     pub(super) tools: u64,
-    /// Whether the harness offers tools of its own.
+    /// True if the harness offers tools of its own.
     pub(super) has_tools: bool,
-    /// Whether the reply may have one token only: a warm-up or probe.
+    /// True if the reply may have one token only: a warm-up or probe.
     pub(super) is_probe: bool,
     /// Texts before the first reply.
-    pub(super) opening: Vec<String>,
+    pub(super) opening_texts: Vec<String>,
     /// Shortened text of the first reply, if it made no calls.
-    pub(super) first_words: String,
+    pub(super) first_reply_text: String,
     /// Instructions of a request without replies.
     pub(super) instructions: Vec<String>,
     /// Texts after the last reply.
-    pub(super) newest: Vec<InjectedText>,
+    pub(super) new_texts: Vec<InjectedText>,
     /// Shortened results after the last reply.
     pub(super) results: Vec<CarriedResult>,
 }
@@ -79,54 +79,58 @@ pub struct CarriedResult {
     pub call: CallId,
     /// Beginning of the result.
     pub text: String,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     pub is_error: bool,
 }
 
-impl Asking {
+impl LaneRequest {
     /// Reduces a request. `items` maps the ids of output items to the atoms of their replies.
-    pub(super) fn of(prompt: &Prompt, items: &HashMap<String, Vec<Atom>>, voices: &mut Voices) -> Self {
+    pub(super) fn of(
+        prompt: &Prompt,
+        items: &HashMap<String, Vec<Atom>>,
+        digests: &mut InstructionDigests,
+    ) -> Self {
         let mut reader = Reader {
             items,
-            asking: Self::default(),
+            request: Self::default(),
             group: Vec::new(),
             texts: Vec::new(),
             newest: Vec::new(),
             results: Vec::new(),
         };
-        reader.asking.said.push(digest(&()));
-        reader.asking.gaps.push(Gap::default());
+        reader.request.spines.push(digest(&()));
+        reader.request.gaps.push(Gap::default());
         for message in prompt.conversation() {
             for part in &message.parts {
                 reader.block(message.role, &part.block);
             }
         }
         reader.close();
-        let Reader { mut asking, newest, results, .. } = reader;
-        asking.newest =
+        let Reader { mut request, newest, results, .. } = reader;
+        request.new_texts =
             newest.iter().map(|(role, text)| InjectedText { role: *role, text: (*text).into() }).collect();
-        asking.results = results.into_iter().map(carried).collect();
-        asking.history = digest(&(asking.said.last(), asking.gaps.iter().map(key).collect::<Vec<_>>()));
+        request.results = results.into_iter().map(carried).collect();
+        request.history = digest(&(request.spines.last(), request.gaps.iter().map(key).collect::<Vec<_>>()));
         let instructions = || prompt.instructions().filter_map(|part| text_of(&part.block));
         let texts: Vec<&str> = instructions().collect();
-        (asking.system, asking.voice) = voices.of(&texts);
-        if asking.is_first() {
-            asking.instructions = instructions().map(str::to_owned).collect();
+        (request.system, request.instruction_sample) = digests.of(&texts);
+        if request.is_first() {
+            request.instructions = instructions().map(str::to_owned).collect();
         }
-        asking.tools = digest(&prompt.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>());
-        asking.has_tools = prompt.tools.iter().any(|tool| tool.execution != ToolExecution::Provider);
-        asking.is_probe = prompt.max_tokens == Some(1);
-        asking
+        request.tools = digest(&prompt.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>());
+        request.has_tools = prompt.tools.iter().any(|tool| tool.execution != ToolExecution::Provider);
+        request.is_probe = prompt.max_tokens == Some(1);
+        request
     }
 
     /// Returns the digest of the entire spine.
     pub(super) fn spine(&self) -> u64 {
-        self.said.last().copied().unwrap_or_default()
+        self.spines.last().copied().unwrap_or_default()
     }
 
     /// Returns whether the request has no replies yet.
     pub(super) fn is_first(&self) -> bool {
-        self.said.len() == 1
+        self.spines.len() == 1
     }
 }
 
@@ -137,11 +141,11 @@ fn key(gap: &Gap) -> (&[u64], &[u64]) {
 /// Caches digests of instructions by their texts. Most requests repeat the previous instructions, and splitting
 /// them into words takes longer than everything else.
 #[derive(Debug, Default)]
-pub(super) struct Voices {
+pub(super) struct InstructionDigests {
     known: HashMap<u64, (u64, Vec<u64>)>,
 }
 
-impl Voices {
+impl InstructionDigests {
     /// Returns the digest of instructions, and a sample of their words.
     fn of(&mut self, instructions: &[&str]) -> (u64, Vec<u64>) {
         let hear = || {
@@ -149,7 +153,7 @@ impl Voices {
             let mut words: Vec<u64> = blanked.iter().flatten().copied().map(digest).collect();
             words.sort_unstable();
             words.dedup();
-            words.truncate(VOICE);
+            words.truncate(SAMPLED_WORDS);
             (digest(&blanked), words)
         };
         self.known.entry(digest(instructions)).or_insert_with(hear).clone()
@@ -160,7 +164,7 @@ impl Voices {
 /// dropped.
 struct Reader<'i> {
     items: &'i HashMap<String, Vec<Atom>>,
-    asking: Asking,
+    request: LaneRequest,
     /// Atoms of the reply being read: calls, and replies that it references.
     group: Vec<Atom>,
     /// Texts of the reply being read, which count if it makes no calls.
@@ -190,8 +194,8 @@ impl<'i> Reader<'i> {
                 let digest =
                     if text.is_empty() { digest(&format!("{other:?}")) } else { digest(&text.trim()) };
                 self.gap().texts.push(digest);
-                if self.asking.is_first() {
-                    self.asking.opening.push(text.to_owned());
+                if self.request.is_first() {
+                    self.request.opening_texts.push(text.to_owned());
                 }
                 self.newest.push((role, text));
             }
@@ -220,8 +224,8 @@ impl<'i> Reader<'i> {
     fn close(&mut self) {
         if self.group.is_empty() {
             self.group.extend(atom_of_text(&self.texts));
-            if self.asking.is_first() {
-                self.asking.first_words = shortened(self.texts.join("\n").trim()).to_owned();
+            if self.request.is_first() {
+                self.request.first_reply_text = shortened(self.texts.join("\n").trim()).to_owned();
             }
         }
         self.texts.clear();
@@ -229,17 +233,17 @@ impl<'i> Reader<'i> {
             return;
         }
         for atom in self.group.drain(..) {
-            self.asking.said.push(extended(self.asking.spine(), atom));
-            self.asking.last = Some(atom);
+            self.request.spines.push(extended(self.request.spine(), atom));
+            self.request.last_atom = Some(atom);
         }
-        let at = self.asking.said.len() - 1;
-        self.asking.gaps.push(Gap { at, ..Gap::default() });
+        let at = self.request.spines.len() - 1;
+        self.request.gaps.push(Gap { at, ..Gap::default() });
         self.newest.clear();
         self.results.clear();
     }
 
     fn gap(&mut self) -> &mut Gap {
-        self.asking.gaps.last_mut().expect("the first gap is there from the start")
+        self.request.gaps.last_mut().expect("the first gap is there from the start")
     }
 }
 

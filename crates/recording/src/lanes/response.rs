@@ -11,7 +11,7 @@ pub struct LaneResponse {
     pub reply: Option<Reply>,
     /// Ids of the output items, which later requests of the Responses dialect refer to.
     pub items: Vec<String>,
-    /// Whether the response ended without error or cut.
+    /// True if the response ended without error or cut.
     pub whole: bool,
     /// Error of the provider.
     pub error: Option<ProviderError>,
@@ -30,24 +30,24 @@ impl LaneResponse {
             (accumulated.body, accumulated.end)
         };
         let outcome = message.as_deref().and_then(|message| dialect.decode_reply(message).ok());
-        let mut heard = Self::default();
+        let mut response = Self::default();
         match outcome {
             Some(DecodedResponse::Reply(answer)) if status < 400 => {
-                heard.whole = end == StreamEnd::Complete && answer.reply.stop.is_some();
-                heard.reply = Some(answer.reply);
+                response.whole = end == StreamEnd::Complete && answer.reply.stop.is_some();
+                response.reply = Some(answer.reply);
             }
-            Some(DecodedResponse::Error(error)) => heard.error = Some(error),
+            Some(DecodedResponse::Error(error)) => response.error = Some(error),
             _ => {}
         }
         if let StreamEnd::Failed(error) = end {
-            heard.error = Some(error);
-            heard.whole = false;
+            response.error = Some(error);
+            response.whole = false;
         }
-        if heard.reply.is_some() {
-            heard.items = message.as_deref().map(items).unwrap_or_default();
-            heard.message = message.filter(|_| !is_json);
+        if response.reply.is_some() {
+            response.items = message.as_deref().map(items).unwrap_or_default();
+            response.message = message.filter(|_| !is_json);
         }
-        heard
+        response
     }
 }
 

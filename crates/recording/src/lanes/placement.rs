@@ -1,0 +1,379 @@
+//! Placement of requests: the rules, in the order of their application.
+//!
+//! Nothing here changes the tracker. `docs/reference/lanes.md` has the same rules as a table.
+
+use std::collections::{HashMap, HashSet};
+
+use session::{CallId, Role};
+
+use super::identity::Identity;
+use super::prompts::PromptMatch;
+use super::request::{InjectedText, LaneRequest, digest};
+use super::tracker::{LaneTracker, TurnIndex, TurnMark};
+
+/// Number of similar lanes that are checked for a compaction.
+const REMEMBERED: usize = 64;
+/// Number of equal words in a row that count as a quotation.
+const QUOTED: usize = 5;
+
+/// Placement of a request.
+pub(super) enum Placement {
+    /// Another attempt at a turn.
+    Retry(TurnIndex),
+    /// Next turn of a lane.
+    Next(usize, Option<TurnMark>),
+    /// New lane that leaves another lane's history before this turn.
+    Branch(TurnIndex),
+    /// Fork from a lane's history before this turn, known by the prompt of a call or by its own text.
+    Fork(TurnIndex, Option<CallId>),
+    /// New lane whose forks came first and had no parent.
+    ForkParent,
+    /// New lane that carries another lane's history under different instructions.
+    SideQuestion(usize),
+    /// New lane that may be the compaction of another one.
+    PossibleReset(usize),
+    /// New lane.
+    New(Option<PromptMatch>),
+}
+
+/// Evidence that a new history is a compaction of an old one, the strongest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ResetEvidence {
+    /// None, except that the old lane never continues.
+    Possible,
+    /// Number of quotations from the old lane's replies, or from texts about it.
+    Quotations(usize),
+    /// All opening texts of the old lane are still there.
+    OpeningTexts,
+    /// Equal ids.
+    SenderId,
+}
+
+impl LaneTracker {
+    /// Returns the lane that a request without tools is about, such as for a summary or a title.
+    pub(super) fn subject_of(
+        &self,
+        place: &Placement,
+        request: &LaneRequest,
+        identity: &Identity,
+    ) -> Option<usize> {
+        if !matches!(place, Placement::New(None) | Placement::SideQuestion(_))
+            || request.is_first()
+            || request.has_tools
+        {
+            return None;
+        }
+        let turns = self
+            .turns_by_next_spine
+            .get(&request.spine())
+            .or_else(|| self.turns_by_spine.get(&request.spine()))?;
+        self.best_turn(request, identity, &mut turns.iter()).map(|at| at.0)
+    }
+
+    pub(super) fn place_after_reply(&self, request: &LaneRequest, (lane, turn): TurnIndex) -> Placement {
+        match self.lanes[lane].turns.len() {
+            length if length == turn + 1 => Placement::Next(lane, None),
+            _ if self.lanes[lane].turns[turn + 1].history == request.history => {
+                Placement::Retry((lane, turn + 1))
+            }
+            _ => Placement::Branch((lane, turn + 1)),
+        }
+    }
+
+    /// Places a request without replies.
+    pub(super) fn place_without_history(&self, request: &LaneRequest, identity: &Identity) -> Placement {
+        let agrees = |lane: &&usize| self.lanes[**lane].identity.agrees_with(identity);
+        let alike = self.lanes_by_first_request.get(&request.history).into_iter().flatten().filter(agrees);
+        let failed = |lane: &&usize| {
+            let lane = &self.lanes[**lane];
+            lane.turns.len() == 1 && lane.origin.branch.is_none() && lane.turns[0].has_failed()
+        };
+        if let Some(lane) = alike.clone().find(failed) {
+            return Placement::Retry((*lane, 0));
+        }
+        let prompt_match = self.prompts.find_in(request.opening_texts.iter().map(String::as_str));
+        let prompt_match = prompt_match
+            .or_else(|| self.prompts.find_in_instructions(request.instructions.iter().map(String::as_str)));
+        let setup = self.lanes_by_setup.get(&(request.system, request.tools)).map_or(&[][..], Vec::as_slice);
+        let setup = setup.iter().rev().filter(agrees);
+        if prompt_match.is_some() {
+            let prompt = prompt_match.as_ref().map(|prompt_match| prompt_match.prompt);
+            let same = |lane: &&usize| {
+                self.lanes[**lane].origin.prompt_match.as_ref().map(|prompt_match| prompt_match.prompt)
+                    == prompt
+            };
+            if let Some(lane) = setup.clone().filter(same).find(failed) {
+                return Placement::Retry((*lane, 0));
+            }
+        }
+        let resets = setup.take(REMEMBERED).filter_map(|lane| {
+            Some((self.reset_evidence(*lane, request, prompt_match.as_ref(), identity)?, *lane))
+        });
+        let resets: Vec<(ResetEvidence, usize)> = resets.collect();
+        let sure =
+            resets.iter().filter(|(told, _)| *told != ResetEvidence::Possible).max_by_key(|(told, _)| *told);
+        let waited =
+            |lane: &usize| self.lanes[*lane].turns.last().and_then(|turn| turn.attempts.last()?.ended_at);
+        let maybe = resets
+            .iter()
+            .map(|(_, lane)| lane)
+            .filter(|lane| !self.reset_lanes.contains(*lane))
+            .min_by_key(|lane| waited(lane));
+        match (sure, maybe) {
+            (Some((_, lane)), _) => Placement::Next(*lane, Some(TurnMark::Compaction)),
+            (None, Some(lane)) => Placement::PossibleReset(*lane),
+            (None, None) => Placement::New(prompt_match),
+        }
+    }
+
+    /// Returns the evidence that a first request is the compaction of a lane.
+    fn reset_evidence(
+        &self,
+        number: usize,
+        request: &LaneRequest,
+        prompt_match: Option<&PromptMatch>,
+        identity: &Identity,
+    ) -> Option<ResetEvidence> {
+        let lane = &self.lanes[number];
+        let last = lane.turns.last()?;
+        let is_agent = request.has_tools && !request.is_probe;
+        let chain = std::iter::successors(Some(lane), |lane| Some(&self.lanes[lane.origin.reset_from?]));
+        let starts_over = chain.into_iter().any(|lane| lane.openings.contains(&request.gaps[0].texts));
+        if !is_agent || starts_over || !last.is_whole() || last.is_open() {
+            return None;
+        }
+        if let Some(prompt_match) = prompt_match {
+            // A summary may quote prompts of calls. It is a new agent unless all calls with the prompt are in
+            // this lane and each has its agent already.
+            if prompt_match.exact {
+                return None;
+            }
+            let calls = self.prompts.calls(prompt_match.prompt);
+            let from_here = calls.iter().all(|call| self.calls[*call].at.0 == number);
+            let matches = self.lanes.iter().filter_map(|lane| lane.origin.prompt_match.as_ref());
+            let taken = matches.filter(|other| other.prompt == prompt_match.prompt).count();
+            if !from_here || taken < calls.len() {
+                return None;
+            }
+        }
+        if lane.identity.names_the_same_as(identity) {
+            return Some(ResetEvidence::SenderId);
+        }
+        // The opening texts are still there, with others.
+        let began = lane.openings.first().filter(|texts| !texts.is_empty());
+        if began.is_some_and(|texts| texts.iter().all(|text| request.gaps[0].texts.contains(text))) {
+            return Some(ResetEvidence::OpeningTexts);
+        }
+        let newest = lane.turns.iter().rev().take(3).filter_map(|turn| turn.reply.as_ref()?.text.as_ref());
+        let quoted = newest
+            .chain(lane.notes.iter().rev().take(3))
+            .map(|text| count_quotations(&request.opening_texts, text));
+        if let Some(runs) = quoted.max().filter(|runs| *runs > 0) {
+            return Some(ResetEvidence::Quotations(runs));
+        }
+        // A sub-agent that has answered is done. For other lanes, their future decides.
+        let waits = last.reply.as_ref().is_some_and(|reply| !reply.calls.is_empty());
+        (waits || lane.origin.prompt_match.is_none()).then_some(ResetEvidence::Possible)
+    }
+
+    /// Places a request with replies.
+    pub(super) fn place_with_history(&self, request: &LaneRequest, identity: &Identity) -> Placement {
+        let lacks_tools = |at: &TurnIndex| self.lanes[at.0].setup.has_tools && !request.has_tools;
+        let agrees = |at: &&TurnIndex| {
+            let may_be_its_own = !lacks_tools(at) || self.may_belong_to(at.0, request);
+            may_be_its_own && self.lanes[at.0].identity.agrees_with(identity)
+        };
+        let is_head = |at: &&TurnIndex| self.lanes[at.0].turns.len() == at.1 + 1;
+        let of = |index: &HashMap<u64, Vec<TurnIndex>>, spine: &u64| -> Vec<TurnIndex> {
+            index.get(spine).into_iter().flatten().filter(agrees).copied().collect()
+        };
+        let best = |turns: &mut dyn Iterator<Item = &TurnIndex>| self.best_turn(request, identity, turns);
+        let turn = |at: &TurnIndex| &self.lanes[at.0].turns[at.1];
+        let spine = request.spine();
+
+        let awaited = of(&self.turns_by_next_spine, &spine);
+        let asked = of(&self.turns_by_spine, &spine);
+        // A failed fork is retried while its parent waits at the fork point, and so is a failed side question.
+        let begins_there =
+            |at: &TurnIndex| self.lanes[at.0].origin.is_fork || self.lanes[at.0].origin.is_side_question;
+        let fails = |at: &&TurnIndex| begins_there(at) && is_head(at) && turn(at).has_failed();
+        if let Some(at) = asked.iter().filter(fails).find(|at| turn(at).history == request.history) {
+            return Placement::Retry(*at);
+        }
+        let told = is_marked_fork(request);
+        if let Some(at) = best(&mut awaited.iter().filter(is_head)) {
+            let behind = (at.0, at.1 + 1);
+            // An empty reply does not change the spine, so the rest of the history decides.
+            return match self.fork_call(request, at) {
+                // A summary, or the agent's final answer: known when the agent continues or does not.
+                _ if lacks_tools(&at) => Placement::SideQuestion(at.0),
+                _ if turn(&at).history == request.history => Placement::Retry(at),
+                call if call.is_some() || told => Placement::Fork(behind, call),
+                _ if self.has_other_instructions(at.0, request) => Placement::SideQuestion(at.0),
+                _ => Placement::Next(at.0, None),
+            };
+        }
+        // Forks without a known parent, as after a restart: another request from their fork point is a fork,
+        // too, or their parent.
+        let is_again = |at: &TurnIndex| turn(at).history == request.history;
+        let mut orphans = asked.iter().filter(|at| self.is_orphan(at)).peekable();
+        if awaited.is_empty() && orphans.peek().is_some() && !orphans.any(is_again) {
+            return if told { Placement::New(None) } else { Placement::ForkParent };
+        }
+        let repeats =
+            |at: &&TurnIndex| is_head(at) && (turn(at).has_failed() || turn(at).history == request.history);
+        if let Some(at) = best(&mut asked.iter().filter(repeats)) {
+            return Placement::Retry(at);
+        }
+        if let Some(at) = best(&mut awaited.iter()) {
+            let behind = (at.0, at.1 + 1);
+            // A fork may omit the reply that started it.
+            let call = self.fork_call(request, at).or_else(|| self.fork_call(request, behind));
+            return match call.is_some() || told {
+                true => Placement::Fork(behind, call),
+                false => Placement::Branch(behind),
+            };
+        }
+        if let Some(at) = best(&mut asked.iter()) {
+            let call = self.fork_call(request, at);
+            return match call.is_some() || told {
+                true => Placement::Fork(at, call),
+                false => Placement::Branch(at),
+            };
+        }
+        // The last reply is unknown: still in flight, cut, or never recorded.
+        for (index, spine) in request.spines.iter().enumerate().rev().skip(1) {
+            let opens_alike = |at: &&TurnIndex| {
+                index > 0
+                    || self.lanes[at.0].gaps.first().map(|gap| &gap.texts) == Some(&request.gaps[0].texts)
+            };
+            let unknown = |at: &&TurnIndex| is_head(at) && !turn(at).is_whole() && opens_alike(at);
+            if let Some(at) = best(&mut of(&self.turns_by_spine, spine).iter().filter(unknown)) {
+                return Placement::Next(at.0, None);
+            }
+        }
+        if let Some(at) = request.last_atom.and_then(|atom| self.turns_by_atom.get(&atom)).filter(agrees) {
+            return match is_head(&at) {
+                true => Placement::Next(at.0, Some(TurnMark::Rewrite)),
+                false => Placement::Branch((at.0, at.1 + 1)),
+            };
+        }
+        for spine in request.spines.iter().rev().skip(1).take(request.spines.len().saturating_sub(2)) {
+            if let Some(at) = best(&mut of(&self.turns_by_next_spine, spine).iter()) {
+                return Placement::Branch((at.0, at.1 + 1));
+            }
+        }
+        match self.find_reworded(request, identity) {
+            Some(lane) => Placement::Branch((lane, 1)),
+            None => Placement::New(None),
+        }
+    }
+
+    /// Finds the lane whose first reply the request carries in other words, as when a harness removes thinking.
+    /// Everything else must be equal. Among equal lanes it prefers one whose reply contains these words, then
+    /// one that was not continued yet, then the one with most words in common.
+    fn find_reworded(&self, request: &LaneRequest, identity: &Identity) -> Option<usize> {
+        let alike = self.lanes_by_setup.get(&(request.system, request.tools))?;
+        if request.spines.len() != 2 || !request.results.is_empty() {
+            return None;
+        }
+        let is_it = |lane: &&usize| {
+            let lane = &self.lanes[**lane];
+            let opens_alike = lane.gaps.first().map(|gap| &gap.texts) == Some(&request.gaps[0].texts);
+            let reply = lane.turns.first().and_then(|turn| turn.reply.as_ref());
+            let is_talk = reply.is_some_and(|reply| reply.calls.is_empty());
+            let is_young = lane.turns.len() == 1 && lane.origin.branch.is_none() && lane.turns[0].is_whole();
+            is_young && opens_alike && is_talk && lane.identity.agrees_with(identity)
+        };
+        let taken: HashSet<TurnIndex> = self.lanes.iter().filter_map(|lane| lane.origin.branch).collect();
+        let words: HashSet<&str> = request.first_reply_text.split_whitespace().collect();
+        let rank = |lane: &&usize| {
+            let reply = self.lanes[**lane].turns[0].reply.as_ref();
+            let said = reply.and_then(|reply| reply.text.as_deref()).unwrap_or_default();
+            let shared = said.split_whitespace().collect::<HashSet<_>>().intersection(&words).count();
+            let is_free = !taken.contains(&(**lane, 1));
+            (said.contains(&request.first_reply_text), is_free, shared, std::cmp::Reverse(**lane))
+        };
+        alike.iter().filter(is_it).max_by_key(rank).copied()
+    }
+
+    /// Returns whether a turn is the start of a fork without a known parent.
+    pub(super) fn is_orphan(&self, (lane, turn): &TurnIndex) -> bool {
+        *turn == 0 && self.lanes[*lane].origin.is_marked_fork && self.lanes[*lane].origin.branch.is_none()
+    }
+
+    /// Returns whether a request's instructions differ much from a lane's. It may be a side question that keeps
+    /// the tools to share the prompt cache.
+    fn has_other_instructions(&self, lane: usize, request: &LaneRequest) -> bool {
+        let known = &self.lanes[lane].setup.instruction_sample;
+        let shared = request.instruction_sample.iter().filter(|word| known.contains(word)).count();
+        !known.is_empty()
+            && !request.instruction_sample.is_empty()
+            && 2 * shared < known.len().min(request.instruction_sample.len())
+    }
+
+    /// Returns whether a request with a lane's history but without its tools may belong to the lane. Not with
+    /// other instructions, and not without results after the agent's answer: such a request summarises or names
+    /// it.
+    fn may_belong_to(&self, lane: usize, request: &LaneRequest) -> bool {
+        !request.results.is_empty()
+            && self.lanes[lane].setup.instruction_sample.is_empty() == request.instruction_sample.is_empty()
+            && !self.has_other_instructions(lane, request)
+    }
+
+    /// Selects among turns that a request may follow: first by equal ids, then by equal texts of the harness,
+    /// then by the longest wait.
+    fn best_turn(
+        &self,
+        request: &LaneRequest,
+        identity: &Identity,
+        turns: &mut dyn Iterator<Item = &TurnIndex>,
+    ) -> Option<TurnIndex> {
+        let rank = |at: &&TurnIndex| {
+            let lane = &self.lanes[at.0];
+            let named = lane.identity.names_the_same_as(identity);
+            let carried = lane.gaps.iter().zip(&request.gaps).take_while(|(old, new)| old == new).count();
+            let waiting = lane.turns[at.1].attempts.last().and_then(|attempt| attempt.ended_at);
+            (
+                named,
+                carried,
+                lane.setup.system == request.system,
+                std::cmp::Reverse(waiting),
+                std::cmp::Reverse(at.0),
+            )
+        };
+        turns.max_by_key(rank).copied()
+    }
+
+    /// Returns the call of that reply whose prompt the request carries. Then the request is a fork, not the
+    /// caller.
+    fn fork_call(&self, request: &LaneRequest, (lane, turn): TurnIndex) -> Option<CallId> {
+        let calls = &self.lanes[lane].turns[turn].reply.as_ref()?.calls;
+        let prompt_match = self.prompts.find_in(request.new_texts.iter().map(|said| said.text.as_str()))?;
+        let handed = self.prompts.calls(prompt_match.prompt).iter().filter(|call| calls.contains(call));
+        // Forks of one reply with equal prompts take its calls in order.
+        let taken = |call: &&usize| {
+            self.lanes.iter().any(|lane| lane.origin.fork_call.as_ref() == Some(&self.calls[**call].id))
+        };
+        let call = handed.clone().find(|call| !taken(call)).or_else(|| handed.clone().next())?;
+        let open = |id: &CallId| calls.iter().any(|call| self.calls[*call].id == *id);
+        let answers = request.results.iter().filter(|result| open(&result.call));
+        let answers: Vec<&str> = answers.map(|result| result.text.as_str()).collect();
+        let placeholders = answers.windows(2).all(|pair| pair[0] == pair[1]);
+        (prompt_match.exact || placeholders).then(|| self.calls[*call].id.clone())
+    }
+}
+
+/// Returns whether the newest texts start with a tag named `fork`. Harnesses have no other way to mark a fork.
+pub(super) fn is_marked_fork(request: &LaneRequest) -> bool {
+    let opens = |said: &InjectedText| said.text.trim_start().starts_with("<fork");
+    request.new_texts.iter().any(|said| said.role == Role::User && opens(said))
+}
+
+/// Counts the runs of words that the texts share with another one.
+fn count_quotations(texts: &[String], other: &str) -> usize {
+    let words = |text: &str| -> Vec<u64> { text.split_whitespace().map(digest).collect() };
+    let quotable: HashSet<Vec<u64>> = words(other).windows(QUOTED).map(<[u64]>::to_vec).collect();
+    let shared = |text: &String| words(text).windows(QUOTED).filter(|run| quotable.contains(*run)).count();
+    if quotable.is_empty() { 0 } else { texts.iter().map(shared).sum() }
+}
