@@ -1,4 +1,4 @@
-//! Lists the scenarios of the repository, so that the binary carries them.
+//! Embeds the repository's scenarios in the binary.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -95,7 +95,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = harness::serve_if_asked().or_else(agent::run_sandbox_step) {
+    if let Some(code) = harness::run_supervisor_if_requested().or_else(agent::run_sandbox_step) {
         return code;
     }
     let words: Vec<OsString> = std::env::args_os().collect();

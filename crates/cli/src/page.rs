@@ -10,7 +10,10 @@ use recording::source::{
     TimelineEvent,
 };
 use recording::{Recording, SealState};
-use report::{CacheOf, Crossed, GoldenOf, LeftOut, Measured, Mood, OneRun, Page, PageKind, PageOf, Size};
+use report::{
+    BadgeTone, BodySizes, CacheReport, GoldenMatch, Measurements, OneRun, Page, PageContent, PageExchange,
+    PageKind, UnexplainedRequests,
+};
 use session::RunId;
 use session::model::TABLE_MONTH;
 use store::{RunStatus, Store};
@@ -43,9 +46,9 @@ impl VerdictPage<'_> {
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let word = self.verdict.outcome.word();
         let mood = match self.verdict.outcome {
-            VerdictOutcome::Match => Mood::Good,
-            VerdictOutcome::Differs => Mood::Bad,
-            VerdictOutcome::Inconclusive(_) => Mood::Warn,
+            VerdictOutcome::Match => BadgeTone::Good,
+            VerdictOutcome::Differs => BadgeTone::Bad,
+            VerdictOutcome::Inconclusive(_) => BadgeTone::Warn,
         };
         let Some((golden, candidate)) = self.both else { return self.write_alone((mood, word), out) };
         let read = Read::of(candidate);
@@ -55,8 +58,8 @@ impl VerdictPage<'_> {
     }
 
     /// Writes the page of a verdict whose recordings are gone.
-    fn write_alone(&self, badge: (Mood, &str), out: &mut dyn Write) -> io::Result<()> {
-        let page = PageOf {
+    fn write_alone(&self, badge: (BadgeTone, &str), out: &mut dyn Write) -> io::Result<()> {
+        let page = PageContent {
             kind: PageKind::Verdict,
             title: &self.verdict.descriptions[1],
             badge,
@@ -64,7 +67,7 @@ impl VerdictPage<'_> {
             began: None,
             ordered: &OrderedExchanges::default(),
             jobs: &[],
-            measured: &Measured::default(),
+            measured: &Measurements::default(),
             cache: None,
             verdict: Some(self.verdict),
             golden: None,
@@ -81,18 +84,18 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
     };
     let dialect =
         |one: &OneRun| agent::RunSettings::from_bytes(&one.run.settings).ok().map(|it| it.dialect());
-    let ran = report::ran(&runs, dialect);
+    let ran = report::runs_as_recording(&runs, dialect);
     let told = explain_run(store, run)?;
-    let cache = CacheOf {
+    let cache = CacheReport {
         explained: &told.explained,
         shown: &told.shown,
         prices_of: TABLE_MONTH,
         left_out: told.left_out,
     };
     let mood = match first.summary.status {
-        RunStatus::Completed => Mood::Good,
-        RunStatus::Failed => Mood::Bad,
-        _ => Mood::Warn,
+        RunStatus::Completed => BadgeTone::Good,
+        RunStatus::Failed => BadgeTone::Bad,
+        _ => BadgeTone::Warn,
     };
     let words = first.summary.status.words();
     let title = format!("run {run}: {}", first.summary.title);
@@ -101,7 +104,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         1 => "1 run".to_owned(),
         n => format!("{n} runs"),
     };
-    let page = PageOf {
+    let page = PageContent {
         kind: PageKind::Run,
         title: &title,
         badge: (mood, &words),
@@ -127,7 +130,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         let summary = &ran.ordered.exchanges[number];
         let request = request(summary, body);
         let response = attempt.map(|attempt| response(summary, &attempts[attempt]));
-        let crossed = Crossed { dialect: summary.dialect, asked: &request, answered: response.as_ref() };
+        let crossed = PageExchange { dialect: summary.dialect, asked: &request, answered: response.as_ref() };
         written.exchange(crossed, None).or_fail(ExitKind::Outside)?;
     }
     written.end().map(drop).or_fail(ExitKind::Outside)
@@ -167,7 +170,7 @@ fn response(summary: &ExchangeSummary, attempt: &store::Attempt) -> SourceRespon
 struct Read<'s> {
     source: &'s Source,
     cached: RecordingCache,
-    measured: Measured,
+    measured: Measurements,
 }
 
 impl<'s> Read<'s> {
@@ -192,7 +195,7 @@ fn numbers(ordered: &OrderedExchanges) -> HashMap<&str, usize> {
 }
 
 /// Measures the start of responses and the sizes of both halves. Missing times are filled in from the dumps.
-fn measured(source: &Source, ordered: &mut OrderedExchanges) -> Measured {
+fn measured(source: &Source, ordered: &mut OrderedExchanges) -> Measurements {
     let numbers: HashMap<String, usize> =
         numbers(ordered).into_iter().map(|(id, n)| (id.to_owned(), n)).collect();
     let number = |n: usize| numbers.get(source.id(n).as_str()).copied();
@@ -220,13 +223,13 @@ fn measured(source: &Source, ordered: &mut OrderedExchanges) -> Measured {
         let (Some(number), Ok(asked)) = (number(n), source.request(n)) else { continue };
         let answered = source.response(n).ok().flatten();
         let received = answered.as_ref().map_or(0, |answered| length(&answered.body));
-        sizes.insert(number, Size { sent: length(&asked.body), received });
+        sizes.insert(number, BodySizes { sent: length(&asked.body), received });
         let after = answered.and_then(|answered| answered.first_byte_us);
         if let (Some(started), Some(after)) = (ordered.exchanges[number].started_us, after) {
             first_bytes.entry(number).or_insert(started.saturating_add(after));
         }
     }
-    Measured { first_bytes, sizes, ..Measured::default() }
+    Measurements { first_bytes, sizes, ..Measurements::default() }
 }
 
 /// A verdict and the golden that a recording was compared with.
@@ -237,7 +240,7 @@ struct Against<'a> {
 
 fn of_recording(
     kind: PageKind,
-    badge: (Mood, &str),
+    badge: (BadgeTone, &str),
     facts: Vec<(String, String)>,
     read: &Read<'_>,
     against: Option<&Against<'_>>,
@@ -247,20 +250,20 @@ fn of_recording(
     let title = title(source);
     let jobs = read.ordered().lanes.jobs();
     let explained = &read.cached.explained;
-    let cache = CacheOf {
+    let cache = CacheReport {
         explained,
         shown: &read.cached.changed_bytes,
         prices_of: TABLE_MONTH,
-        left_out: LeftOut::default(),
+        left_out: UnexplainedRequests::default(),
     };
-    let golden = against.map(|against| GoldenOf {
+    let golden = against.map(|against| GoldenMatch {
         title: self::title(against.golden.source),
         of: counterparts(against, read.ordered()),
     });
     let manifest = source.recording().and_then(Recording::manifest);
     let mut page = Page::begin(
         out,
-        &PageOf {
+        &PageContent {
             kind,
             title: &title,
             badge,
@@ -293,7 +296,7 @@ fn of_recording(
 
 /// Adds the exchanges of the golden. Returns the position of each in its recording, by its number on the page.
 fn write_golden<W: Write>(page: &mut Page<'_, W>, golden: &Read<'_>) -> io::Result<HashMap<usize, usize>> {
-    let (places, numbers) = (report::places(golden.ordered()), golden.numbers());
+    let (places, numbers) = (report::exchange_positions(golden.ordered()), golden.numbers());
     let mut written = HashMap::new();
     for n in 0..golden.source.len() {
         let Ok(asked) = golden.source.request(n) else { continue };
@@ -306,15 +309,15 @@ fn write_golden<W: Write>(page: &mut Page<'_, W>, golden: &Read<'_>) -> io::Resu
     Ok(written)
 }
 
-fn crossed<'x>(asked: &'x SourceRequest, answered: Option<&'x SourceResponse>) -> Crossed<'x> {
+fn crossed<'x>(asked: &'x SourceRequest, answered: Option<&'x SourceResponse>) -> PageExchange<'x> {
     let body = asked.body.bytes.as_deref().unwrap_or_default();
-    Crossed { dialect: Dialect::detect(&asked.url, body), asked, answered }
+    PageExchange { dialect: Dialect::detect(&asked.url, body), asked, answered }
 }
 
 /// Maps exchanges of the candidate to those of the golden: the same turn of the lane it was compared with.
 fn counterparts(against: &Against<'_>, ordered: &OrderedExchanges) -> BTreeMap<usize, usize> {
     let theirs = against.golden.ordered();
-    let places = report::places(theirs);
+    let places = report::exchange_positions(theirs);
     let by_place: HashMap<(&str, u32, usize), usize> = theirs
         .exchanges
         .iter()
@@ -331,7 +334,7 @@ fn counterparts(against: &Against<'_>, ordered: &OrderedExchanges) -> BTreeMap<u
             }
         }
     }
-    let own = report::places(ordered);
+    let own = report::exchange_positions(ordered);
     let counterpart = |(n, it): (usize, &ExchangeSummary)| {
         let place = own.get(it.id.as_str())?;
         let (lane, turn) = golden.get(&(place.lane, place.turn))?;
@@ -340,12 +343,12 @@ fn counterparts(against: &Against<'_>, ordered: &OrderedExchanges) -> BTreeMap<u
     ordered.exchanges.iter().enumerate().filter_map(counterpart).collect()
 }
 
-fn state<'s>(recording: Option<&Recording>, damage: &[String]) -> (Mood, &'s str) {
+fn state<'s>(recording: Option<&Recording>, damage: &[String]) -> (BadgeTone, &'s str) {
     match recording.map(Recording::state) {
-        Some(SealState::Sealed) if damage.is_empty() => (Mood::Good, "sealed"),
-        Some(SealState::Sealed) => (Mood::Bad, "changed since it was sealed"),
-        Some(SealState::Unsealed { .. }) => (Mood::Warn, "unsealed"),
-        None => (Mood::Warn, "a folder of dumps"),
+        Some(SealState::Sealed) if damage.is_empty() => (BadgeTone::Good, "sealed"),
+        Some(SealState::Sealed) => (BadgeTone::Bad, "changed since it was sealed"),
+        Some(SealState::Unsealed { .. }) => (BadgeTone::Warn, "unsealed"),
+        None => (BadgeTone::Warn, "a folder of dumps"),
     }
 }
 

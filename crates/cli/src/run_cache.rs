@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, UNIX_EPOCH};
 
 use cache::{ByteDiff, CacheReport, LintFinding, ObservedRequest, RecordingContext};
-use report::LeftOut;
+use report::UnexplainedRequests;
 use session::{RequestId, RunId};
 use store::{Filter, ModelCall, Run, RunKind, Store};
 
@@ -15,7 +15,7 @@ pub(crate) struct CacheExplanation {
     pub(crate) explained: CacheReport,
     pub(crate) shown: HashMap<RequestId, ByteDiff>,
     pub(crate) volatile: Vec<LintFinding>,
-    pub(crate) left_out: LeftOut,
+    pub(crate) left_out: UnexplainedRequests,
 }
 
 /// Explains the prompt cache of a run and its descendants. The whole tree is read, because its runs share a cache.
@@ -32,7 +32,7 @@ pub(crate) fn explain_run(store: &Store, run: &RunId) -> anyhow::Result<CacheExp
     let mut calls = HashMap::new();
     let mut around = RecordingContext::default();
     let own: HashSet<String> = tree(run)?.iter().map(|summary| summary.id.to_string()).collect();
-    let mut left_out = LeftOut::default();
+    let mut left_out = UnexplainedRequests::default();
     for summary in tree(&root)? {
         let row = store.run(&summary.id).row().or_fail(ExitKind::Outside)?;
         let unexplained = explain_one(store, &row, &mut asks, &mut calls, &mut around)?;

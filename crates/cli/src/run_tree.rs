@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use report::{OneRun, Told};
+use report::{DeliveredJob, OneRun};
 use session::RunId;
 use store::{Filter, Store};
 
@@ -37,7 +37,7 @@ fn load_run(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::
     }
     let told = reads.delivered()?.into_iter().filter_map(|(message, entry)| {
         let text = String::from_utf8_lossy(&entry.body).into_owned();
-        Some(store.run(&entry.job?).row().map(|job| Told { message, job, text }))
+        Some(store.run(&entry.job?).row().map(|job| DeliveredJob { message, job, text }))
     });
     let told = told.collect::<Result<_, _>>()?;
     let run = reads.row()?;

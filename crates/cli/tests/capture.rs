@@ -156,13 +156,13 @@ fn a_harness_that_crashes_at_once_leaves_an_unsealed_recording() {
     let world = World::new();
     let said = world.capture(&[], "echo 'cannot find my config' >&2; exit 5");
     assert_eq!(said.code, Some(3), "{said:?}");
-    assert!(said.stderr.contains("`command` ended with code 5 before it asked anything"), "{said:?}");
+    assert!(said.stderr.contains("`command` ended with code 5 before it sent a request"), "{said:?}");
     assert!(said.stderr.contains("cannot find my config"), "{said:?}");
     assert!(said.stderr.contains("\nhint: "), "{said:?}");
     let manifest = world.manifest();
     assert_eq!(manifest["sealed"], false);
     assert_eq!(manifest["command"]["exit_code"], 5);
-    assert!(manifest["unsealed_because"].as_str().unwrap().contains("before it asked anything"));
+    assert!(manifest["unsealed_because"].as_str().unwrap().contains("before it sent a request"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_harness_that_hangs_is_ended_with_all_its_children() {
     let said = world.capture(&["--timeout", "1"], &shell);
     assert_eq!(said.code, Some(3), "{said:?}");
     assert!(begun.elapsed() < Duration::from_secs(30));
-    assert!(said.stderr.contains("`command` was still running after 1 s and was ended"), "{said:?}");
+    assert!(said.stderr.contains("`command` was still running after 1 s and was stopped"), "{said:?}");
     let manifest = world.manifest();
     assert_eq!((&manifest["sealed"], &manifest["counts"]["complete"]), (&false.into(), &1.into()));
     assert_eq!(sleeping(&mark), 0, "nothing outlives the recording");
@@ -368,7 +368,7 @@ fn a_budget_ends_the_run_and_no_byte_is_changed() {
     };
     let said = live(&["--max-budget-usd", "0.9", "--timeout", "60"]);
     assert_eq!(said.code, Some(3), "{said:?}");
-    assert!(said.stderr.contains("`command` was ended at its budget, after $1."), "{said:?}");
+    assert!(said.stderr.contains("`command` was stopped at its budget, after $1."), "{said:?}");
     assert_eq!(world.manifest()["sealed"], false);
     assert!(world.env.read("rec/stdout.txt").contains(body), "every byte was passed on");
     let unknown = live(&["--max-budget-usd", "0.9", "--model", "mystery-1"]);
@@ -420,7 +420,7 @@ fn bad_input_is_named_before_anything_starts() {
         arguments.extend(["--", "true"]);
         world.run(&arguments)
     };
-    refused(&capture(&["--scenario", "nowhere"]), 2, &["there is no scenario `nowhere`", "async-subagents"]);
+    refused(&capture(&["--scenario", "nowhere"]), 2, &["no scenario `nowhere`", "async-subagents"]);
     std::fs::create_dir_all(world.env.path("bad")).unwrap();
     world.env.write("bad/scenario.yaml", "format: 1\nintent: x\ncolour: red\n");
     refused(
@@ -449,7 +449,7 @@ fn bad_input_is_named_before_anything_starts() {
         world.run(&["capture", "command", "--scenario", "scenario", "--out", "rec", "--", "no-such-harness"]);
     refused(&not_there, 2, &["cannot find the command `no-such-harness`"]);
     let nothing = world.run(&["capture", "command", "--scenario", "scenario", "--out", "rec"]);
-    refused(&nothing, 2, &["there is no command to capture"]);
+    refused(&nothing, 2, &["no command to capture"]);
     assert!(!world.env.path("rec").exists(), "nothing was recorded");
     let unknown = world.run(&["capture", "claude", "--scenario", "scenario"]);
     assert_eq!(unknown.code, Some(2));
@@ -502,7 +502,7 @@ fn what_npm_says_is_passed_on_with_its_meaning() {
     refused(
         &CommandOutput::of(without.env("PATH", &empty).output().unwrap()),
         2,
-        &["`npm` is not there", "install npm"],
+        &["`npm` is not installed", "install npm"],
     );
     assert!(!world.env.path("rec").exists());
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use common::lanes::{lanes_are_true, without_headers};
 use common::*;
-use harness::Harness;
+use harness::HarnessAdapter;
 
 const OLD: &str = "2.0.76";
 const NEW: &str = "2.1.325";
@@ -15,7 +15,7 @@ const NEW: &str = "2.1.325";
 const MAIN_AND_ONE: &[&str] = &["main", "repo-scanner"];
 const ALL: &[&str] = &["grep-summarizer", "main", "repo-scanner"];
 
-fn claude_code() -> Box<dyn Harness> {
+fn claude_code() -> Box<dyn HarnessAdapter> {
     harness::find("claude-code").unwrap()
 }
 

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::*;
-use harness::import::{Leaving, from_exports, import};
+use harness::import::{ImportSource, from_exports, import};
 use recording::normalize::{Envelope, envelope};
 use recording::source::Source;
 
@@ -55,7 +55,7 @@ fn what_cannot_be_imported_is_named() {
     std::fs::create_dir(env.path("empty")).unwrap();
     for (arguments, error) in [
         (["opencode-export", "nowhere.json", "out"], "error: there is no `nowhere.json`\n"),
-        (["opencode-export", "empty", "out"], "error: there is not an export of OpenCode in `empty`\n"),
+        (["opencode-export", "empty", "out"], "error: `empty` does not contain an export of OpenCode\n"),
         (["opencode-export", "other.json", "out"], "error: `other.json` is not an export of OpenCode\n"),
         (
             ["opencode-export", "bad.json", "out"],
@@ -162,7 +162,7 @@ fn claude_code_agrees(version: &str, background: bool) {
     let recording = env.path("rec");
     assert!(recording.join("exports").is_dir(), "{said:?}");
 
-    let told = import(Leaving::ClaudeTranscript, &[&recording]).unwrap();
+    let told = import(ImportSource::ClaudeTranscript, &[&recording]).unwrap();
     let wire = on_the_wire(&recording);
     assert_eq!(parity::find_disagreements(&told.envelope, &wire), [], "{said:?}");
     let agents = told.envelope.agents();

@@ -465,7 +465,7 @@ mod big {
     use recording::source::{
         Content, ExchangeSummary, OrderedExchanges, Origin, SenderIds, SourceRequest, SourceResponse,
     };
-    use report::{Crossed, Measured, Mood, Page, PageKind, PageOf};
+    use report::{BadgeTone, Measurements, Page, PageContent, PageExchange, PageKind};
     use session::RequestId;
     use wire::dialect::Dialect;
 
@@ -508,15 +508,15 @@ mod big {
             exchanges: (0..exchanges).map(summary).collect(),
             problems: vec![],
         };
-        let page = PageOf {
+        let page = PageContent {
             kind: PageKind::Recording,
             title: "large",
-            badge: (Mood::Good, "sealed"),
+            badge: (BadgeTone::Good, "sealed"),
             facts: vec![],
             began: None,
             ordered: &ordered,
             jobs: &[],
-            measured: &Measured::default(),
+            measured: &Measurements::default(),
             cache: None,
             verdict: None,
             golden: None,
@@ -551,7 +551,7 @@ mod big {
                     n + 1
                 )),
             };
-            let crossed = Crossed { dialect: Some(DIALECT), asked: &asked, answered: Some(&answered) };
+            let crossed = PageExchange { dialect: Some(DIALECT), asked: &asked, answered: Some(&answered) };
             page.exchange(crossed, None).unwrap();
         }
         page.end().unwrap();

@@ -1,4 +1,4 @@
-//! What offshoot must know of a kind of harness to record it.
+//! The interface to a kind of harness.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,96 +6,96 @@ use std::pin::Pin;
 
 use crate::error::HarnessError;
 use crate::sandbox::Sandbox;
-use crate::warden::{Ended, Warden};
+use crate::supervisor::{ProgramExit, Supervisor};
 
-/// Something that takes time.
-pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future, so that adapters can be trait objects.
+pub type HarnessFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One kind of harness.
-pub trait Harness: Send + Sync {
-    /// As people type it, as in `claude-code`.
+/// Adapter of one kind of harness.
+pub trait HarnessAdapter: Send + Sync {
+    /// The name that users type, such as `claude-code`.
     fn name(&self) -> &'static str;
 
-    /// The versions that are tested, oldest first: the last is the default. Any other is tried too.
+    /// The tested versions, oldest first. The last is the default; other versions may work.
     fn versions(&self) -> &'static [&'static str];
 
-    /// For a plugin: the program that loads it.
-    fn host(&self) -> Option<Host> {
+    /// For a plugin, the program that loads it.
+    fn host(&self) -> Option<HostProgram> {
         None
     }
 
-    /// What npm must install, and the program then. `None` for a harness that nobody installs.
+    /// The npm packages to install; `None` for a harness that is not installed.
     ///
-    /// An error says that this release cannot be: a host that is too old for its plugin, say.
+    /// Fails if this release cannot run, such as a plugin with a host that is too old.
     fn install(&self, release: &Release) -> Result<Option<Install>, HarnessError>;
 
-    /// The program of an installation in `prefix`, asked after npm has run. Post-install scripts have not.
+    /// Finds the program of an installation in `prefix`. npm has run, but no install scripts.
     fn program(&self, prefix: &Path) -> Result<PathBuf, HarnessError>;
 
-    /// The program of a harness that nobody installs: the first of the arguments.
+    /// Finds the program of a harness that is not installed: the first argument.
     fn without_install(&self, arguments: &[String]) -> Result<PathBuf, HarnessError> {
         crate::capture::given_program(arguments)
     }
 
-    /// Ways to run it, the usual one first. A scenario may ask for another one by name.
+    /// The modes in which it can run, the default first. A scenario may select another one.
     fn modes(&self) -> &'static [Mode] {
         &[]
     }
 
-    /// The providers whose dialects it speaks.
+    /// The providers whose dialects it can use.
     fn providers(&self) -> &'static [Provider] {
         &[Provider::Anthropic, Provider::OpenAi]
     }
 
-    /// It may call a ripgrep. One that never does need not wait for it.
+    /// Returns whether it may call ripgrep. If not, ripgrep is not installed.
     fn uses_ripgrep(&self) -> bool {
         true
     }
 
-    /// It expects a ripgrep on the machine.
+    /// Returns whether it fails without ripgrep.
     fn needs_ripgrep(&self) -> bool {
         false
     }
 
-    /// The model, where neither the scenario nor the user names one.
+    /// The model to use if neither the scenario nor the user names one.
     fn default_model(&self) -> &'static str;
 
-    /// Writes its settings into the sandbox's HOME and workspace, and says how it is started.
+    /// Writes its settings into HOME and the workspace, and returns the command to start.
     fn prepare(&self, plan: &Plan, sandbox: &Sandbox) -> Result<Launch, HarnessError>;
 
-    /// Waits for the started program to be done. A harness that serves an API is asked here, through
-    /// [`Warden::connect`], and ended when the conversation is over.
+    /// Waits until the program has finished. For a harness with an API, sends the prompts through
+    /// [`Supervisor::connect`] and ends it after the conversation.
     fn drive<'a>(
         &'a self,
         plan: &'a Plan,
         sandbox: &'a Sandbox,
-        warden: &'a mut Warden,
-    ) -> Doing<'a, Result<Ended, HarnessError>> {
+        supervisor: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<ProgramExit, HarnessError>> {
         let _ = (plan, sandbox);
-        Box::pin(warden.wait())
+        Box::pin(supervisor.wait())
     }
 
-    /// What it left behind that belongs under `exports/`. It has ended; [`Warden::run`] may start its program
-    /// again, sealed like the first time.
+    /// Collects the files for `exports/` after the program has ended. May start the program again with
+    /// [`Supervisor::run`], in the same isolation.
     fn exports<'a>(
         &'a self,
         plan: &'a Plan,
         sandbox: &'a Sandbox,
-        warden: &'a mut Warden,
-    ) -> Doing<'a, Result<Vec<Export>, HarnessError>>;
+        supervisor: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>>;
 }
 
-/// Who answers models' calls.
+/// The provider of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Provider {
-    /// Anthropic, and whoever speaks like it.
+    /// Anthropic, or a server with the same API.
     Anthropic,
-    /// OpenAI, and whoever speaks like it.
+    /// OpenAI, or a server with the same API.
     OpenAi,
 }
 
 impl Provider {
-    /// As paths name it.
+    /// The name in paths.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -110,7 +110,7 @@ impl Provider {
         }
     }
 
-    /// Where everybody expects its address to be given.
+    /// The variable that clients read its base URL from.
     pub(crate) fn url_variable(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_BASE_URL",
@@ -118,7 +118,7 @@ impl Provider {
         }
     }
 
-    /// Where everybody expects its key to be given.
+    /// The variable that clients read its key from.
     pub(crate) fn key_variable(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY",
@@ -129,15 +129,15 @@ impl Provider {
 
 /// The program that loads a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Host {
-    /// As in `opencode`.
+pub struct HostProgram {
+    /// Its name, such as `opencode`.
     pub name: &'static str,
-    /// The host's versions that are tested, each with the plugin's version of the same place in
-    /// [`Harness::versions`].
+    /// The tested versions of the host, each for the plugin's version at the same index of
+    /// [`HarnessAdapter::versions`].
     pub versions: &'static [&'static str],
 }
 
-/// A version, and that of the host where it is a plugin's.
+/// A version of a harness and, for a plugin, of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The harness.
@@ -149,7 +149,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// The name of its folder: the version, or host and plugin as in
+    /// Returns the name of its folder in the cache: the version, or host and plugin as in
     /// `opencode_1.0.185__oh-my-opencode_2.14.0`.
     pub fn folder(&self) -> String {
         match &self.host {
@@ -159,89 +159,89 @@ impl Release {
     }
 }
 
-/// What npm installs.
+/// The npm packages of a harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Install {
-    /// The packages, all into one prefix.
+    /// The packages, installed into one prefix.
     pub packages: Vec<Package>,
 }
 
 /// One npm package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// As npm knows it.
+    /// Its npm name.
     pub name: String,
     /// The version.
     pub version: String,
 }
 
-/// One way to run a harness.
+/// A mode of a harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
-    /// As scenarios name it.
+    /// The name that scenarios use.
     pub name: &'static str,
-    /// What it is for.
+    /// A short description.
     pub about: &'static str,
 }
 
-/// What is to be done, with everything decided.
+/// A complete plan for one run of a harness.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What runs.
+    /// The release to run.
     pub release: Release,
-    /// The folder that npm installed into; the program's own folder where nothing was installed.
+    /// The folder that npm installed into, or the program if nothing was installed.
     pub prefix: PathBuf,
     /// The program.
     pub program: PathBuf,
-    /// What it is asked.
+    /// The prompt.
     pub prompt: String,
-    /// The model's name, as this harness wants it.
+    /// The model, in the harness's own notation.
     pub model: String,
-    /// One of [`Harness::modes`].
+    /// One of [`HarnessAdapter::modes`].
     pub mode: Option<String>,
-    /// Where the model is.
+    /// The addresses of the model.
     pub endpoints: Endpoints,
-    /// A real provider answers, and its key counts.
+    /// True if a real provider answers, so that the keys matter.
     pub live: bool,
-    /// A UUID for the session, the same in every run.
+    /// A UUID for the session, the same in each run.
     pub session_id: String,
-    /// The moment that a harness sees which takes its clock from us.
+    /// The time that a harness sees if it takes its clock from us.
     pub clock: recording::Clock,
-    /// Variables that the scenario or the user sets; they win over the adapter's.
+    /// Variables of the scenario or the user. They override the adapter's.
     pub env: BTreeMap<String, String>,
-    /// Arguments of the user's own, behind `--`.
+    /// The user's arguments after `--`.
     pub arguments: Vec<String>,
 }
 
-/// Where a harness finds its model, and the keys it sends there.
+/// Addresses of a harness's model and the keys for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Base URL without a version, as Anthropic's clients want it: `/v1/messages` is added to it.
+    /// Base URL without a version, for Anthropic clients, which append `/v1/messages`.
     pub anthropic: String,
-    /// Base URL with its version, as OpenAI's clients want it: `/responses` is added to it.
+    /// Base URL with a version, for OpenAI clients, which append `/responses`.
     pub openai: String,
-    /// A key that the scripted model ignores, or the user's own when live.
+    /// The Anthropic key: the user's if live, otherwise one that the scripted model ignores.
     pub anthropic_key: String,
-    /// The same for OpenAI.
+    /// The OpenAI key, likewise.
     pub openai_key: String,
 }
 
-/// How a program is started. The workspace is its working folder.
+/// The command that starts a program. Its working folder is the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// What is set for it beside what [`Sandbox::env`] sets.
+    /// Variables in addition to those of [`Sandbox::env`].
     pub env: BTreeMap<String, String>,
 }
 
-/// A file that goes into the recording's `exports/`, redacted.
+/// A file for the recording's `exports/`, redacted when it is copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Its name there; may have folders.
+    /// Its name there; may contain folders.
     pub name: String,
-    /// Where it is now.
+    /// Its current path.
     pub path: PathBuf,
 }

@@ -4,28 +4,30 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::adapter::{Doing, Export, Harness, Install, Launch, Package, Plan, Provider, Release};
+use crate::adapter::{
+    Export, HarnessAdapter, HarnessFuture, Install, Launch, Package, Plan, Provider, Release,
+};
 use crate::error::HarnessError;
 use crate::sandbox::{Sandbox, below};
-use crate::warden::Warden;
+use crate::supervisor::Supervisor;
 
-/// The folder of npm's scope in an installation.
+/// The folder of the npm scope in an installation.
 const SCOPE: &str = "node_modules/@anthropic-ai";
-/// Nothing but the conversation crosses the wire, and nothing asks the person who is not there.
+/// Settings that turn off all traffic but the conversation, and all questions to the user.
 const QUIET: &[&str] = &[
     "DISABLE_TELEMETRY",
     "DISABLE_AUTOUPDATER",
     "DISABLE_ERROR_REPORTING",
     "DISABLE_BUG_COMMAND",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-    // Without it, it refuses to skip permissions as root.
+    // Otherwise it refuses to skip permissions as root.
     "IS_SANDBOX",
 ];
 
 /// Claude Code.
 pub(crate) struct ClaudeCode;
 
-impl Harness for ClaudeCode {
+impl HarnessAdapter for ClaudeCode {
     fn name(&self) -> &'static str {
         "claude-code"
     }
@@ -47,8 +49,8 @@ impl Harness for ClaudeCode {
         Ok(Some(Install { packages: vec![package] }))
     }
 
-    /// A native version's own package holds only a starter that an install script would replace. Its program is
-    /// in the package for the platform, of which npm takes the one that fits. Older versions are JavaScript.
+    /// Finds the native program in the package for this platform; npm installs only the fitting one. The main
+    /// package of native versions has only a launcher. Older versions are JavaScript.
     fn program(&self, prefix: &Path) -> Result<PathBuf, HarnessError> {
         let scope = prefix.join(SCOPE);
         let packages = fs::read_dir(&scope).map_err(HarnessError::io("read", &scope))?;
@@ -70,12 +72,12 @@ impl Harness for ClaudeCode {
         let mut env: BTreeMap<String, String> =
             QUIET.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
         env.insert("ANTHROPIC_BASE_URL".into(), plan.endpoints.anthropic.clone());
-        // With a key of that name, some versions ask Anthropic itself, and nobody else, whether they may send
-        // metrics: round the proxy, and whatever the quiet variables say.
+        // With `ANTHROPIC_API_KEY`, some versions ask Anthropic directly whether they may send metrics, past
+        // the proxy and despite the settings above.
         let key = if plan.live { "ANTHROPIC_API_KEY" } else { "ANTHROPIC_AUTH_TOKEN" };
         env.insert(key.into(), plan.endpoints.anthropic_key.clone());
         env.insert("CLAUDE_CODE_TMPDIR".into(), sandbox.tmp().display().to_string());
-        // Its own ripgrep answers in any order; ours sorts.
+        // Its own ripgrep prints in any order; ours sorts.
         env.insert("USE_BUILTIN_RIPGREP".into(), "0".into());
         let mut args: Vec<String> = ["-p", &plan.prompt, "--output-format", "stream-json", "--verbose"]
             .into_iter()
@@ -87,13 +89,13 @@ impl Harness for ClaudeCode {
         Ok(Launch { program: plan.program.clone(), args, env })
     }
 
-    /// Its transcripts, by their names below `projects/`.
+    /// Returns its transcripts by their names below `projects/`.
     fn exports<'a>(
         &'a self,
         _plan: &'a Plan,
         sandbox: &'a Sandbox,
-        _warden: &'a mut Warden,
-    ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
+        _warden: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
         Box::pin(async {
             let projects = sandbox.home().join(".claude/projects");
             let Ok(paths) = below(&projects) else { return Ok(Vec::new()) };

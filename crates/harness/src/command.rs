@@ -1,21 +1,21 @@
-//! Any program with a setting for its provider's base URL.
+//! Any program that takes the base URL of its provider from a variable.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::adapter::{Doing, Export, Harness, Install, Launch, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, HarnessFuture, Install, Launch, Plan, Release};
 use crate::error::HarnessError;
 use crate::sandbox::Sandbox;
-use crate::warden::Warden;
+use crate::supervisor::Supervisor;
 
-/// What stands for the prompt in a command line.
+/// The placeholder for the prompt in a command line.
 const PROMPT: &str = "{prompt}";
 const MODEL: &str = "{model}";
 
-/// The program behind `--`.
+/// The command after `--`.
 pub(crate) struct Command;
 
-impl Harness for Command {
+impl HarnessAdapter for Command {
     fn name(&self) -> &'static str {
         "command"
     }
@@ -36,7 +36,7 @@ impl Harness for Command {
         Ok(prefix.to_owned())
     }
 
-    /// The variables that the usual clients read. `{prompt}` and `{model}` are filled in wherever they stand.
+    /// Sets the variables that common clients read. Replaces `{prompt}` and `{model}` in the arguments.
     fn prepare(&self, plan: &Plan, _: &Sandbox) -> Result<Launch, HarnessError> {
         let endpoints = &plan.endpoints;
         let env = BTreeMap::from([
@@ -57,8 +57,8 @@ impl Harness for Command {
         &'a self,
         _: &'a Plan,
         _: &'a Sandbox,
-        _: &'a mut Warden,
-    ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
+        _: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 }

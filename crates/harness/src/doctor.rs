@@ -1,4 +1,4 @@
-//! What this machine lacks to capture a harness, and the command that brings it.
+//! Checks what this machine lacks for captures, and suggests commands to fix it.
 
 use std::fs;
 use std::path::Path;
@@ -6,29 +6,29 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use crate::adapter::Harness;
-use crate::capture::Places;
+use crate::adapter::HarnessAdapter;
+use crate::capture::CaptureFolders;
 use crate::install::{on_path, release};
-use crate::warden;
+use crate::supervisor;
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What.
+pub struct DoctorFinding {
+    /// The name of the checked item.
     pub name: String,
-    /// It is there.
+    /// True if it is available.
     pub ok: bool,
-    /// Captures fail without it.
+    /// True if captures fail without it.
     pub needed: bool,
-    /// What was found: a version, a folder.
+    /// The version or folder that was found.
     pub found: Option<String>,
-    /// What it is for.
+    /// The purpose of the item.
     pub why: String,
-    /// The command that brings it, where it is missing.
+    /// The command that provides it, if it is missing.
     pub fix: Option<String>,
 }
 
-/// A program that we or the harnesses start.
+/// A program that offshoot or a harness starts.
 struct Program {
     name: &'static str,
     package: &'static str,
@@ -39,29 +39,30 @@ struct Program {
 const PROGRAMS: &[Program] = &[
     Program { name: "node", package: "nodejs", needed: true, why: "runs npm, and harnesses in JavaScript" },
     Program { name: "npm", package: "npm", needed: true, why: "installs harnesses" },
-    Program { name: "git", package: "git", needed: false, why: "harnesses look at repositories with it" },
-    Program { name: "tar", package: "tar", needed: false, why: "harnesses unpack their own tools with it" },
+    Program { name: "git", package: "git", needed: false, why: "harnesses use it to inspect repositories" },
+    Program { name: "tar", package: "tar", needed: false, why: "harnesses use it to unpack their own tools" },
 ];
 
-/// Looks at everything.
-pub fn doctor(places: &Places, harnesses: &[Box<dyn Harness>]) -> Vec<Finding> {
+/// Runs all checks.
+pub fn doctor(places: &CaptureFolders, harnesses: &[Box<dyn HarnessAdapter>]) -> Vec<DoctorFinding> {
     let manager = PackageManager::of_this_machine();
-    let mut findings: Vec<Finding> = PROGRAMS.iter().map(|program| look_for(program, &manager)).collect();
+    let mut findings: Vec<DoctorFinding> =
+        PROGRAMS.iter().map(|program| look_for(program, &manager)).collect();
     findings.push(ripgrep(places, &manager));
     findings.push(network());
     let folders = [
         ("data folder", &places.data, "keeps the redaction key"),
         ("cache folder", &places.cache, "keeps installed harnesses"),
-        ("slots", &places.slots, "hold what harnesses see while they are recorded"),
+        ("slots", &places.slots, "contain the folders that harnesses see during a capture"),
     ];
     findings.extend(folders.into_iter().map(|(name, folder, why)| writable(name, folder, why)));
     findings.extend(harnesses.iter().filter_map(|harness| installed(&**harness, places)));
     findings
 }
 
-fn look_for(program: &Program, manager: &PackageManager) -> Finding {
+fn look_for(program: &Program, manager: &PackageManager) -> DoctorFinding {
     let found = on_path(program.name).map(|path| version(&path));
-    Finding {
+    DoctorFinding {
         name: program.name.to_owned(),
         ok: found.is_some(),
         needed: program.needed,
@@ -71,7 +72,7 @@ fn look_for(program: &Program, manager: &PackageManager) -> Finding {
     }
 }
 
-/// The first line that a program says of its version, without its name.
+/// Returns the first line of a program's `--version` output.
 fn version(program: &Path) -> String {
     let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -79,23 +80,23 @@ fn version(program: &Path) -> String {
     if first.is_empty() { program.display().to_string() } else { first.to_owned() }
 }
 
-/// Ours comes from npm by itself, so a machine without one lacks nothing.
-fn ripgrep(places: &Places, manager: &PackageManager) -> Finding {
+/// Checks for ripgrep. npm provides one if the machine has none, so it is never required.
+fn ripgrep(places: &CaptureFolders, manager: &PackageManager) -> DoctorFinding {
     let cached = crate::install::ripgrep_in_cache(&places.cache);
     let found = cached.or_else(|| on_path("rg")).map(|path| version(&path));
-    Finding {
+    DoctorFinding {
         name: "rg".to_owned(),
         ok: found.is_some(),
         needed: false,
         fix: found.is_none().then(|| manager.install("ripgrep")),
         found,
-        why: "harnesses search with it; without, it comes from npm with the first capture".to_owned(),
+        why: "harnesses use it to search; if missing, the first capture installs it from npm".to_owned(),
     }
 }
 
-/// Whether a harness can be put into a network of its own: tried, not guessed.
-fn network() -> Finding {
-    let tried = warden::try_seal();
+/// Checks whether network namespaces work, by creating one.
+fn network() -> DoctorFinding {
+    let tried = supervisor::test_isolation();
     let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
     let fix = match &tried {
         Ok(()) => None,
@@ -110,22 +111,22 @@ fn network() -> Finding {
         }
         Err(_) => Some("in a container: start it with `--security-opt seccomp=unconfined`"),
     };
-    Finding {
+    DoctorFinding {
         name: "network namespaces".to_owned(),
         ok: tried.is_ok(),
         needed: false,
         found: tried.err(),
-        why: "show every call that goes round the proxy".to_owned(),
+        why: "reveal every call that bypasses the proxy".to_owned(),
         fix: fix.map(str::to_owned),
     }
 }
 
-fn writable(name: &str, folder: &Path, why: &str) -> Finding {
+fn writable(name: &str, folder: &Path, why: &str) -> DoctorFinding {
     let probe = folder.join(".doctor");
     let tried = fs::create_dir_all(folder)
         .and_then(|()| fs::write(&probe, ""))
         .and_then(|()| fs::remove_file(&probe));
-    Finding {
+    DoctorFinding {
         name: name.to_owned(),
         ok: tried.is_ok(),
         needed: true,
@@ -135,11 +136,11 @@ fn writable(name: &str, folder: &Path, why: &str) -> Finding {
     }
 }
 
-/// Which versions of a harness are in the cache; those that are not are installed when they are needed.
-fn installed(harness: &dyn Harness, places: &Places) -> Option<Finding> {
+/// Lists the cached versions of a harness. Missing ones are installed on first use.
+fn installed(harness: &dyn HarnessAdapter, places: &CaptureFolders) -> Option<DoctorFinding> {
     let newest = harness.versions().last()?;
     let wanted = release(harness, Some(newest), None).ok()?;
-    harness.install(&wanted).ok()??; // what nobody installs is not missing
+    harness.install(&wanted).ok()??; // not installed by npm, so never missing
     let wanted = wanted.folder();
     let folder = places.cache.join("harness").join(harness.name());
     let there = fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
@@ -149,7 +150,7 @@ fn installed(harness: &dyn Harness, places: &Places) -> Option<Finding> {
         .collect();
     versions.sort();
     let ok = versions.contains(&wanted);
-    Some(Finding {
+    Some(DoctorFinding {
         name: harness.name().to_owned(),
         ok,
         needed: false,
@@ -159,7 +160,7 @@ fn installed(harness: &dyn Harness, places: &Places) -> Option<Finding> {
     })
 }
 
-/// How this machine installs packages.
+/// The package manager of this machine.
 struct PackageManager {
     command: &'static str,
 }

@@ -1,43 +1,43 @@
-//! What can go wrong, whose turn it is then, and what to do.
+//! Errors, the party that can fix them, and hints.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Whose turn it is.
+/// The party that can fix an error. It decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The user can fix it.
     You,
     /// The outside world failed: a registry, a harness, the disk.
     Outside,
-    /// Nobody: the answer is no.
+    /// Not a fault: the result is negative.
     Verdict,
 }
 
-/// A harness could not be installed, prepared or driven.
+/// An error while installing, preparing or driving a harness.
 #[derive(Debug, Error)]
 pub enum HarnessError {
-    /// Anything that an adapter wants to say itself.
+    /// An error with its own message.
     #[error("{what}")]
-    Said {
-        /// Whose turn it is.
+    Message {
+        /// The party that can fix it.
         blame: Blame,
-        /// What could not be done, to which noun.
+        /// The failed action and its object.
         what: String,
-        /// A command one can paste, or what else to do.
+        /// A command to paste, or other advice.
         hint: Option<String>,
     },
-    /// A scenario is not what it should be.
+    /// A scenario is malformed.
     #[error("`{}` is not a scenario: {reason}", path.display())]
     Scenario {
         /// Its `scenario.yaml`.
         path: PathBuf,
-        /// What was expected, and the line.
+        /// The expected format, with the line.
         reason: String,
     },
-    /// A script is not what it should be.
+    /// A script is malformed.
     #[error(transparent)]
     Script(proxy::ScriptError),
     /// The workspace to start from cannot be read.
@@ -45,23 +45,23 @@ pub enum HarnessError {
     Fixture {
         /// The folder.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The redaction key could not be had.
+    /// The redaction key could not be read or created.
     #[error(transparent)]
     Key(recording::KeyError),
     /// A provider's address cannot be used.
     #[error(transparent)]
     Upstream(proxy::UpstreamError),
-    /// No port could be had.
+    /// No port could be opened.
     #[error(transparent)]
     Bind(proxy::BindError),
-    /// The recording could not be begun.
+    /// The recording could not be started.
     #[error(transparent)]
     Create(recording::CreateError),
-    /// The recording still holds what looks like a secret.
+    /// The recording still contains something that looks like a secret.
     #[error(transparent)]
     Residue(recording::SealError),
     /// The recording could not be sealed.
@@ -70,37 +70,37 @@ pub enum HarnessError {
     /// A file or folder could not be used.
     #[error("cannot {doing} `{}`", path.display())]
     Io {
-        /// As in `write`.
+        /// A verb, such as `write`.
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
 impl HarnessError {
-    /// The user can fix it.
+    /// Creates an error that the user can fix.
     pub fn you(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Said { blame: Blame::You, what: what.into(), hint: Some(hint.into()) }
+        Self::Message { blame: Blame::You, what: what.into(), hint: Some(hint.into()) }
     }
 
-    /// The outside world failed.
+    /// Creates an error of the outside world.
     pub fn outside(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Said { blame: Blame::Outside, what: what.into(), hint: Some(hint.into()) }
+        Self::Message { blame: Blame::Outside, what: what.into(), hint: Some(hint.into()) }
     }
 
-    /// A file or folder could not be used; `doing` as in `write`.
+    /// Creates an error about a file or folder; `doing` is a verb such as `write`.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
     }
 
-    /// Whose turn it is.
+    /// Returns the party that can fix the error.
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Said { blame, .. } => *blame,
+            Self::Message { blame, .. } => *blame,
             Self::Scenario { .. } | Self::Script(_) | Self::Fixture { .. } => Blame::You,
             Self::Key(_) | Self::Upstream(_) | Self::Create(_) => Blame::You,
             Self::Bind(_) | Self::Seal(_) | Self::Io { .. } => Blame::Outside,
@@ -108,17 +108,17 @@ impl HarnessError {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Said { hint, .. } => hint.as_deref(),
+            Self::Message { hint, .. } => hint.as_deref(),
             Self::Scenario { .. } => Some("docs/reference/scenarios.md describes the format"),
             Self::Script(_) => Some("docs/reference/script.md describes the format"),
-            Self::Fixture { .. } => Some("give a folder that exists, as in `--fixture-dir ./fixture`"),
-            Self::Key(_) => Some("set OFFSHOOT_DATA_DIR to a folder that you can write"),
-            Self::Upstream(_) => Some("give it as in `export ANTHROPIC_BASE_URL=https://api.anthropic.com`"),
-            Self::Create(_) => Some("give a folder that is empty and that you can write with `--out`"),
-            Self::Residue(_) | Self::Seal(_) => Some("`offshoot show` lists what the recording holds"),
+            Self::Fixture { .. } => Some("name an existing folder, such as `--fixture-dir ./fixture`"),
+            Self::Key(_) => Some("set OFFSHOOT_DATA_DIR to a writable folder"),
+            Self::Upstream(_) => Some("export ANTHROPIC_BASE_URL=https://api.anthropic.com"),
+            Self::Create(_) => Some("name an empty, writable folder with `--out`"),
+            Self::Residue(_) | Self::Seal(_) => Some("`offshoot show` lists the recording's content"),
             Self::Bind(_) | Self::Io { .. } => None,
         }
     }

@@ -1,34 +1,34 @@
-//! Harnesses from npm, in a pinned version, once.
+//! Installs pinned versions of harnesses from npm, once each.
 //!
-//! An installation is made beside its folder and renamed when it is complete, so a folder that has its program is
-//! whole, whatever was interrupted. A lock lets whoever comes second wait for the first.
+//! An installation is created in a temporary folder and renamed when complete, so a folder with its program
+//! is always complete. A lock makes concurrent installers wait.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::adapter::{Harness, Install, Package, Release};
+use crate::adapter::{HarnessAdapter, Install, Package, Release};
 use crate::error::HarnessError;
 
-/// Hears what is being done, for people who wait.
-pub type Tell<'a> = &'a (dyn Fn(&str) + Send + Sync);
+/// Receives progress messages for people.
+pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// ripgrep, which some harnesses expect on the machine, as npm has it.
+/// The npm package of ripgrep, which some harnesses expect on the machine.
 const RIPGREP: (&str, &str) = ("@vscode/ripgrep", "1.18.0");
 
 /// An installed harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
+pub struct Installation {
     /// The folder that npm installed into.
     pub prefix: PathBuf,
     /// The program.
     pub program: PathBuf,
 }
 
-/// What a harness's version, and its host's, are: those that were asked for, else the newest that are tested.
+/// Determines the versions of a harness and its host: the requested ones, otherwise the newest tested ones.
 pub fn release(
-    harness: &dyn Harness,
+    harness: &dyn HarnessAdapter,
     version: Option<&str>,
     host_version: Option<&str>,
 ) -> Result<Release, HarnessError> {
@@ -42,14 +42,14 @@ pub fn release(
     let host = match (harness.host(), host_version) {
         (None, Some(_)) => {
             return Err(HarnessError::you(
-                format!("`{name}` is no plugin, so it has no host"),
-                "leave `--host-version` out",
+                format!("`{name}` is not a plugin and has no host"),
+                "omit `--host-version`",
             ));
         }
         (None, None) => None,
         (Some(host), Some(version)) => Some((host.name.to_owned(), checked(version, "--host-version")?)),
         (Some(host), None) => {
-            // The host that is tested with this version of the plugin, else the newest.
+            // The host that is tested with this version of the plugin, otherwise the newest.
             let same = tested.iter().position(|tested| *tested == version);
             let host_version = same.and_then(|at| host.versions.get(at)).or(host.versions.last());
             Some((host.name.to_owned(), (*host_version.unwrap_or(&"latest")).to_owned()))
@@ -58,7 +58,7 @@ pub fn release(
     Ok(Release { name: name.to_owned(), version, host })
 }
 
-/// A version becomes a part of paths and of npm's command line.
+/// Checks a version, which becomes part of paths and of npm's command line.
 fn checked(version: &str, flag: &str) -> Result<String, HarnessError> {
     let fits = version.starts_with(|first: char| first.is_ascii_digit())
         && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte));
@@ -67,17 +67,17 @@ fn checked(version: &str, flag: &str) -> Result<String, HarnessError> {
     }
     Err(HarnessError::you(
         format!("`{version}` is not a version"),
-        format!("give it as in `{flag} 1.2.3`; `npm view PACKAGE versions` lists them"),
+        format!("use a version such as `{flag} 1.2.3`; `npm view PACKAGE versions` lists them"),
     ))
 }
 
-/// Installs a release below `cache_dir` unless it is there; `None` for a harness that nobody installs.
+/// Installs a release below `cache_dir` unless it exists. Returns `None` for a harness that is not installed.
 pub async fn install(
-    harness: &dyn Harness,
+    harness: &dyn HarnessAdapter,
     release: &Release,
     cache_dir: &Path,
-    tell: Tell<'_>,
-) -> Result<Option<Installed>, HarnessError> {
+    tell: Progress<'_>,
+) -> Result<Option<Installation>, HarnessError> {
     let Some(install) = harness.install(release)? else { return Ok(None) };
     let folder = cache_dir.join("harness").join(harness.name()).join(release.folder());
     let find = |prefix: &Path| harness.program(prefix);
@@ -86,11 +86,11 @@ pub async fn install(
         None => format!("{} {}", release.name, release.version),
     };
     let program = provide(&folder, &label, &install, &find, tell).await?;
-    Ok(Some(Installed { prefix: folder, program }))
+    Ok(Some(Installation { prefix: folder, program }))
 }
 
-/// A ripgrep: the one in the cache, else the machine's, else one from npm.
-pub async fn install_ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf, HarnessError> {
+/// Finds a ripgrep: in the cache, on the machine, or from npm.
+pub async fn install_ripgrep(cache_dir: &Path, tell: Progress<'_>) -> Result<PathBuf, HarnessError> {
     if let Some(program) = ripgrep_in_cache(cache_dir) {
         return Ok(program);
     }
@@ -102,12 +102,12 @@ pub async fn install_ripgrep(cache_dir: &Path, tell: Tell<'_>) -> Result<PathBuf
     provide(&folder, "ripgrep", &install, &ripgrep_in, tell).await
 }
 
-/// A program from npm that tests need, in the cache. `program` says where it is in the package.
+/// Installs a program from npm that tests need. `program` is its path in the package.
 pub async fn install_tool(
     cache_dir: &Path,
     (package, version): (&str, &str),
     program: &str,
-    tell: Tell<'_>,
+    tell: Progress<'_>,
 ) -> Result<PathBuf, HarnessError> {
     let name = package.rsplit('/').next().unwrap_or(package);
     let folder = cache_dir.join("tools").join(name).join(version);
@@ -121,7 +121,7 @@ pub async fn install_tool(
     provide(&folder, name, &install, &find, tell).await
 }
 
-/// The ripgrep in the cache, where there is one.
+/// Finds the ripgrep in the cache.
 pub(crate) fn ripgrep_in_cache(cache_dir: &Path) -> Option<PathBuf> {
     ripgrep_in(&ripgrep_folder(cache_dir)).ok()
 }
@@ -130,7 +130,7 @@ fn ripgrep_folder(cache_dir: &Path) -> PathBuf {
     cache_dir.join("tools/ripgrep").join(RIPGREP.1)
 }
 
-/// npm takes the package for this platform alone.
+/// Finds the ripgrep for this platform; npm installs only the fitting package.
 fn ripgrep_in(prefix: &Path) -> Result<PathBuf, HarnessError> {
     let scope = prefix.join("node_modules/@vscode");
     let packages = fs::read_dir(&scope).map_err(HarnessError::io("read", &scope))?;
@@ -140,7 +140,7 @@ fn ripgrep_in(prefix: &Path) -> Result<PathBuf, HarnessError> {
     })
 }
 
-/// The program of that name on the PATH.
+/// Finds a program on the PATH.
 pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = std::env::var_os("PATH")?;
@@ -156,7 +156,7 @@ async fn provide(
     label: &str,
     install: &Install,
     find: Find<'_>,
-    tell: Tell<'_>,
+    tell: Progress<'_>,
 ) -> Result<PathBuf, HarnessError> {
     if let Ok(program) = find(folder) {
         return Ok(program);
@@ -165,7 +165,7 @@ async fn provide(
     fs::create_dir_all(parent).map_err(HarnessError::io("make", parent))?;
     let _lock = lock(folder, tell).await?;
     if let Ok(program) = find(folder) {
-        return Ok(program); // somebody else has installed it while we waited
+        return Ok(program); // another process installed it while we waited
     }
     tell(&format!("installing {label}, once"));
     let partial = Partial::beside(folder)?;
@@ -175,14 +175,14 @@ async fn provide(
         HarnessError::outside(what, "try another version")
     })?;
     if folder.exists() {
-        // Nobody is filling it, for that happens elsewhere: it is of another layout, or damaged.
+        // Installations are created elsewhere, so this folder is outdated or damaged.
         fs::remove_dir_all(folder).map_err(HarnessError::io("remove", folder))?;
     }
     fs::rename(&partial.0, folder).map_err(HarnessError::io("make", folder))?;
     find(folder)
 }
 
-/// A folder that is gone unless it was renamed.
+/// A folder that is deleted on drop unless it was renamed.
 struct Partial(PathBuf);
 
 impl Partial {
@@ -193,7 +193,7 @@ impl Partial {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(HarnessError::io("remove", partial)(error));
             }
-            _ => {} // an earlier one that was killed
+            _ => {} // left over from a killed process
         }
         fs::create_dir(&partial).map_err(HarnessError::io("make", &partial))?;
         Ok(Self(partial))
@@ -202,11 +202,11 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // renamed, as a rule
+        let _ = fs::remove_dir_all(&self.0); // usually renamed before
     }
 }
 
-async fn lock(folder: &Path, tell: Tell<'_>) -> Result<File, HarnessError> {
+async fn lock(folder: &Path, tell: Progress<'_>) -> Result<File, HarnessError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let path = folder.with_file_name(format!(".{name}.lock"));
     let failed = || HarnessError::io("lock", &path);
@@ -214,7 +214,7 @@ async fn lock(folder: &Path, tell: Tell<'_>) -> Result<File, HarnessError> {
     if file.try_lock().is_ok() {
         return Ok(file);
     }
-    tell("waiting for another installation of it");
+    tell("waiting for another process that installs it");
     let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file)).await;
     locked.expect("locking does not panic").map_err(failed())
 }
@@ -222,16 +222,16 @@ async fn lock(folder: &Path, tell: Tell<'_>) -> Result<File, HarnessError> {
 async fn npm(prefix: &Path, label: &str, install: &Install) -> Result<(), HarnessError> {
     if on_path("npm").is_none() {
         return Err(HarnessError::you(
-            format!("cannot install {label}: `npm` is not there"),
+            format!("cannot install {label}: `npm` is not installed"),
             "sudo apt-get install npm",
         ));
     }
-    // Without a file of its own, npm would look for one in the folders above.
+    // Without this file, npm would search the parent folders for one.
     let manifest = prefix.join("package.json");
     fs::write(&manifest, "{\"private\":true}\n").map_err(HarnessError::io("write", &manifest))?;
     let specs: Vec<String> =
         install.packages.iter().map(|package| format!("{}@{}", package.name, package.version)).collect();
-    // Install scripts may fetch from anywhere, and may not run everywhere.
+    // Install scripts may download anything and may fail on some machines.
     let mut command = tokio::process::Command::new("npm");
     command
         .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=error"])
@@ -248,11 +248,11 @@ async fn npm(prefix: &Path, label: &str, install: &Install) -> Result<(), Harnes
     }
     let said = [&output.stderr, &output.stdout].map(|said| String::from_utf8_lossy(said).trim().to_owned());
     let said = said.into_iter().find(|said| !said.is_empty());
-    let said = said.unwrap_or_else(|| format!("npm said nothing and ended with {}", output.status));
+    let said = said.unwrap_or_else(|| format!("npm printed nothing and exited with {}", output.status));
     Err(npm_failure(label, install, &said))
 }
 
-/// What npm's own words mean for whoever asked.
+/// Classifies an error of npm.
 fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
     let is = |codes: &[&str]| codes.iter().any(|code| said.contains(code));
     let lines: Vec<&str> = said
@@ -264,7 +264,7 @@ fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
     let code = lines.iter().find_map(|line| line.strip_prefix("code "));
     let is_number = |line: &&&str| ["code ", "errno ", "syscall "].iter().any(|name| line.starts_with(name));
     let told = lines.iter().filter(|line| !is_number(line)).take(3).map(|line| match (line, code) {
-        // Where several addresses were tried, npm has no word for what went wrong.
+        // If npm tried several addresses, it gives no reason.
         (line, Some(code)) if line.ends_with("reason:") => format!("{line} {code}"),
         (line, _) => (*line).to_owned(),
     });
@@ -281,7 +281,7 @@ fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
     if is(&["ETARGET", "E404"]) {
         let lists: Vec<String> =
             install.packages.iter().map(|package| format!("`npm view {} versions`", package.name)).collect();
-        return HarnessError::you(what, format!("what there is: {}", lists.join(" and ")));
+        return HarnessError::you(what, format!("available versions: {}", lists.join(" and ")));
     }
     if is(&["ENOTFOUND", "ECONNREFUSED", "ECONNRESET", "EAI_AGAIN", "ETIMEDOUT", "ENETUNREACH", "network"]) {
         return HarnessError::outside(what, "check the network: `npm ping`");
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(found.expect("it is there"), program);
     }
 
-    fn claude() -> Box<dyn Harness> {
+    fn claude() -> Box<dyn HarnessAdapter> {
         crate::find("claude-code").expect("it is listed")
     }
 

@@ -1,10 +1,10 @@
-//! Starts a harness in a sealed folder and brings back a recording.
+//! Runs a harness in isolated folders and returns a recording.
 //!
-//! Start at [`capture`], which does it, and at [`Harness`]: what one kind of program needs to be installed,
-//! started, driven and read out. A new kind is one file and one line in [`list`]. Nothing here judges
-//! what was recorded.
+//! Start at [`capture`], and at [`HarnessAdapter`], which installs, starts, drives and reads out one kind of
+//! program. A new kind is one file and one line in [`list`]. Nothing here compares recordings.
 
 mod adapter;
+mod bypass;
 mod capture;
 mod claude_code;
 mod command;
@@ -17,26 +17,29 @@ mod offshoot;
 mod oh_my_opencode;
 mod opencode;
 mod replay;
-mod round;
 mod sandbox;
 mod scenario;
-mod warden;
+mod supervisor;
 
 pub use adapter::{
-    Doing, Endpoints, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Provider, Release,
+    Endpoints, Export, HarnessAdapter, HarnessFuture, HostProgram, Install, Launch, Mode, Package, Plan,
+    Provider, Release,
 };
-pub use capture::{Asked, Captured, Failure, Places, Ready, Replaying, Speaker, capture};
-pub use doctor::{Finding, doctor};
+pub use capture::{
+    CaptureFailure, CaptureFolders, CaptureOutcome, CaptureRequest, ModelSource, PreparedHarness,
+    ReplaySource, RepliesRequest, ScenarioOverrides, capture,
+};
+pub use doctor::{DoctorFinding, doctor};
 pub use error::{Blame, HarnessError};
-pub use install::{Installed, Tell, install, install_ripgrep, install_tool, release};
-pub use replay::again;
+pub use install::{Installation, Progress, install, install_ripgrep, install_tool, release};
+pub use replay::replay_request;
 pub use sandbox::Sandbox;
 pub use scenario::{Files, FixtureFile, Scenario, find as find_scenario, shipped};
 pub use session::model::{Price, TABLE_MONTH as PRICES_OF, price};
-pub use warden::{Ended, Warden, serve_if_asked};
+pub use supervisor::{ProgramExit, Supervisor, run_supervisor_if_requested};
 
-/// Every kind of harness, in the order that people are told of them.
-pub fn list() -> Vec<Box<dyn Harness>> {
+/// Returns an adapter for each kind of harness, in display order.
+pub fn list() -> Vec<Box<dyn HarnessAdapter>> {
     vec![
         Box::new(claude_code::ClaudeCode),
         Box::new(opencode::OpenCode),
@@ -46,7 +49,7 @@ pub fn list() -> Vec<Box<dyn Harness>> {
     ]
 }
 
-/// The kind of that name.
-pub fn find(name: &str) -> Option<Box<dyn Harness>> {
+/// Finds the adapter with this name.
+pub fn find(name: &str) -> Option<Box<dyn HarnessAdapter>> {
     list().into_iter().find(|harness| harness.name() == name)
 }

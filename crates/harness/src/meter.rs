@@ -1,4 +1,4 @@
-//! Reads the answers of a recording while it is written: what they cost, and whether the provider refused.
+//! Reads the responses of a recording while it is written: their cost, and refusals of the provider.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use session::model::price;
 use wire::Header;
 use wire::dialect::{DecodedResponse, Dialect, ProviderError, StreamEnd, accumulate};
 
-/// How often we look for new answers.
-const BEAT: Duration = Duration::from_millis(50);
-/// A compressed answer that unpacks to more is not priced.
-const MOST: usize = 64 << 20;
+/// Interval between two checks for new responses.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// A compressed response that unpacks to more is not priced.
+const MAX_UNPACKED: usize = 64 << 20;
 
-/// Reads each answer once, in the order of requests.
+/// Reads each response once, in the order of the requests.
 #[derive(Debug)]
 pub(crate) struct Meter {
     dir: PathBuf,
-    /// Requests whose answers were not there yet, and the first number that was not seen at all.
+    /// Requests without a complete response, and the first number that has not appeared yet.
     open: Vec<u64>,
     next: u64,
-    /// What it all cost until now, in dollars.
+    /// Total cost so far, in dollars.
     pub(crate) spent: f64,
-    /// A model whose price nobody knows.
+    /// A model without a known price.
     pub(crate) unknown: Option<String>,
-    /// The last refusal that was about money or rights.
+    /// The last refusal about money or permissions.
     pub(crate) refusal: Option<String>,
 }
 
@@ -34,26 +34,26 @@ impl Meter {
         Self { dir: dir.to_owned(), open: Vec::new(), next: 1, spent: 0.0, unknown: None, refusal: None }
     }
 
-    /// Waits until more than `budget` dollars are spent, or something is that cannot be priced.
+    /// Waits until more than `budget` dollars are spent, or a model without a price is used.
     pub(crate) async fn exceed(&mut self, budget: Option<f64>) {
         loop {
             self.read();
             match budget {
                 Some(budget) if self.spent >= budget || self.unknown.is_some() => return,
-                Some(_) => tokio::time::sleep(BEAT).await,
+                Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
                 None => std::future::pending().await,
             }
         }
     }
 
-    /// Reads what has come since.
+    /// Reads the responses that are new since the last call.
     pub(crate) fn read(&mut self) {
         while self.dump(self.next, "request").exists() {
             self.open.push(self.next);
             self.next += 1;
         }
         for n in std::mem::take(&mut self.open) {
-            // One that is not there, or not whole, is read the next time.
+            // A response that is missing or incomplete is read next time.
             let dump = fs::read(self.dump(n, "response")).ok().map(|bytes| ResponseDump::read(&bytes));
             match dump {
                 Some(Ok(dump)) => self.take(dump),
@@ -83,7 +83,7 @@ impl Meter {
     }
 }
 
-/// Whether trying again would be no use: no money, or no right.
+/// Returns whether a retry is pointless: no money, or no permission.
 fn is_about_rights(status: u16, error: &ProviderError) -> bool {
     let words = format!("{} {}", error.kind, error.message).to_lowercase();
     matches!(status, 401..=403)
@@ -92,7 +92,7 @@ fn is_about_rights(status: u16, error: &ProviderError) -> bool {
             .any(|sign| words.contains(sign))
 }
 
-/// A decoded answer with its status; an error in the middle of a stream is an `Err`.
+/// Decodes a response and its status. An error in the middle of a stream is an `Err`.
 fn answer(dir: &Path, dump: ResponseDump) -> Option<(u16, Result<DecodedResponse, ProviderError>)> {
     let status = dump.status?;
     let dialect = Dialect::detect(&dump.target_url, b"")?;
@@ -107,7 +107,7 @@ fn answer(dir: &Path, dump: ResponseDump) -> Option<(u16, Result<DecodedResponse
         None => dump.body.bytes()?,
     };
     let body = match coding {
-        Some(coding) => wire::encoding::decode_partly(&coding, &body, MOST).ok()?.bytes,
+        Some(coding) => wire::encoding::decode_partly(&coding, &body, MAX_UNPACKED).ok()?.bytes,
         None => body,
     };
     if kind.contains("event-stream") {

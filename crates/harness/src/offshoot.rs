@@ -1,20 +1,20 @@
-//! Our own kernel, recorded like everybody else's.
+//! Our own kernel, recorded like any other harness.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::adapter::{Doing, Export, Harness, Install, Launch, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, HarnessFuture, Install, Launch, Plan, Release};
 use crate::error::HarnessError;
 use crate::sandbox::Sandbox;
-use crate::warden::Warden;
+use crate::supervisor::Supervisor;
 
-/// The version that this program is.
+/// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// This program.
 pub(crate) struct Offshoot;
 
-impl Harness for Offshoot {
+impl HarnessAdapter for Offshoot {
     fn name(&self) -> &'static str {
         "offshoot"
     }
@@ -31,14 +31,14 @@ impl Harness for Offshoot {
         "haiku"
     }
 
-    /// Nobody installs it: it is the program that is running.
+    /// Nothing is installed: the harness is the running program.
     fn install(&self, release: &Release) -> Result<Option<Install>, HarnessError> {
         if release.version == VERSION {
             return Ok(None);
         }
         Err(HarnessError::you(
             format!("this offshoot is {VERSION} and cannot record itself as {}", release.version),
-            "leave `--harness-version` out, or start the other version",
+            "omit `--harness-version`, or start that version of offshoot",
         ))
     }
 
@@ -50,13 +50,14 @@ impl Harness for Offshoot {
         std::env::current_exe().map_err(HarnessError::io("find", Path::new("/proc/self/exe")))
     }
 
-    /// It sees a clock that stands still and is called the same each time, so that what its model sees is the same too.
+    /// Gives it a fixed clock and run id, so that its model sees the same text in each run.
     fn prepare(&self, plan: &Plan, sandbox: &Sandbox) -> Result<Launch, HarnessError> {
         let config = sandbox.home().join(".config/offshoot");
         for kind in ["agents", "skills"] {
             let given = sandbox.workspace().join(".offshoot").join(kind);
             if given.is_dir() {
-                // Whoever wrote the scenario has read them; a project's own would have to be accepted first.
+                // The author of the scenario has read them. A project's own agents would have to be accepted
+                // first.
                 copy(&given, &config.join(kind)).map_err(HarnessError::io("copy", &given))?;
             }
         }
@@ -85,8 +86,8 @@ impl Harness for Offshoot {
         &'a self,
         _: &'a Plan,
         _: &'a Sandbox,
-        _: &'a mut Warden,
-    ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
+        _: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 }

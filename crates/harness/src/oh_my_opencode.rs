@@ -1,20 +1,22 @@
-//! oh-my-opencode, a plugin that OpenCode loads.
+//! oh-my-opencode, a plugin of OpenCode.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::adapter::{Doing, Export, Harness, Host, Install, Launch, Mode, Package, Plan, Release};
+use crate::adapter::{
+    Export, HarnessAdapter, HarnessFuture, HostProgram, Install, Launch, Mode, Package, Plan, Release,
+};
 use crate::error::HarnessError;
 use crate::opencode;
 use crate::sandbox::Sandbox;
-use crate::warden::{Ended, Warden};
+use crate::supervisor::{ProgramExit, Supervisor};
 
 const PACKAGE: &str = "node_modules/oh-my-opencode";
 
-/// Parts that fetch something, notify somebody, or put words of their own into prompts, and there before turns that were
-/// answered long ago: for certain words that they meet, or after some calls.
+/// Hooks that fetch something, notify the user, or add text to prompts. Some add it to earlier turns, after
+/// certain words or calls.
 const HOOKS: &[&str] = &[
     "auto-update-checker",
     "startup-toast",
@@ -28,10 +30,10 @@ const HOOKS: &[&str] = &[
     "legacy-plugin-toast",
 ];
 
-/// Servers on other hosts, and some that would be fetched first.
+/// MCP servers on other hosts, or that are downloaded first.
 const SERVERS: &[&str] = &["websearch", "websearch_exa", "context7", "grep_app", "lsp", "codegraph"];
 
-/// Agents that would else ask for models of providers that are not there.
+/// Agents that would otherwise use models of other providers.
 const AGENTS: &[&str] = &[
     "Sisyphus",
     "sisyphus",
@@ -56,7 +58,7 @@ const AGENTS: &[&str] = &[
 /// oh-my-opencode.
 pub(crate) struct OhMyOpenCode;
 
-impl Harness for OhMyOpenCode {
+impl HarnessAdapter for OhMyOpenCode {
     fn name(&self) -> &'static str {
         "oh-my-opencode"
     }
@@ -65,8 +67,8 @@ impl Harness for OhMyOpenCode {
         &["2.14.0", "4.19.4"]
     }
 
-    fn host(&self) -> Option<Host> {
-        Some(Host { name: "opencode", versions: &["1.0.185", "1.18.33"] })
+    fn host(&self) -> Option<HostProgram> {
+        Some(HostProgram { name: "opencode", versions: &["1.0.185", "1.18.33"] })
     }
 
     fn install(&self, release: &Release) -> Result<Option<Install>, HarnessError> {
@@ -76,7 +78,7 @@ impl Harness for OhMyOpenCode {
         Ok(Some(Install { packages }))
     }
 
-    /// The host's. A host that is too old for the plugin is found out here, before anything is recorded.
+    /// Finds the host's program. The version of the host is checked before anything is recorded.
     fn program(&self, prefix: &Path) -> Result<PathBuf, HarnessError> {
         opencode::program(prefix)
     }
@@ -112,26 +114,26 @@ impl Harness for OhMyOpenCode {
         &'a self,
         plan: &'a Plan,
         sandbox: &'a Sandbox,
-        warden: &'a mut Warden,
-    ) -> Doing<'a, Result<Ended, HarnessError>> {
-        opencode::drive(plan, sandbox, warden)
+        supervisor: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<ProgramExit, HarnessError>> {
+        opencode::drive(plan, sandbox, supervisor)
     }
 
     fn exports<'a>(
         &'a self,
         plan: &'a Plan,
         sandbox: &'a Sandbox,
-        warden: &'a mut Warden,
-    ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
-        opencode::exports(plan, sandbox, warden)
+        supervisor: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
+        opencode::exports(plan, sandbox, supervisor)
     }
 }
 
-/// An installed plugin: what can be learned from its program without running it.
+/// An installed plugin, as far as its files describe it without running it.
 struct Plugin {
     entry: PathBuf,
     source: String,
-    /// The oldest host that it says it works with.
+    /// The oldest host that it supports.
     oldest_host: Option<String>,
 }
 
@@ -143,7 +145,7 @@ impl Plugin {
         let package: Value = serde_json::from_str(&read(&manifest)?).unwrap_or_default();
         let entry = folder.join(package["main"].as_str().unwrap_or("dist/index.js"));
         let source = read(&entry)?;
-        // The check is in its installer, which is another program in some versions.
+        // The check is part of its installer, which is a separate program in some versions.
         let programs = [&entry, &folder.join("dist/cli/index.js"), &folder.join("dist/cli-node/index.js")];
         let said = programs.into_iter().find_map(|path| oldest_host(&fs::read_to_string(path).ok()?));
         let peer = || {
@@ -158,13 +160,15 @@ impl Plugin {
             return Ok(());
         };
         Err(HarnessError::you(
-            format!("{host} {version} is too old for oh-my-opencode {plugin}, which wants {oldest} at least"),
-            format!("give `--host-version {oldest}` or a newer one, or an older `--harness-version`"),
+            format!(
+                "{host} {version} is too old for oh-my-opencode {plugin}, which requires {oldest} or newer"
+            ),
+            format!("use `--host-version {oldest}` or newer, or an older `--harness-version`"),
         ))
     }
 
-    /// `oh-my-opencode.json`. One name that it does not know makes it ignore the whole file, so only those are
-    /// in it that this version lists.
+    /// Returns the content of `oh-my-opencode.json`. One unknown name makes the plugin ignore the whole file,
+    /// so it contains only names that this version lists.
     fn settings(&self, model: &str) -> Map<String, Value> {
         let hooks = self.known("HookNameSchema", HOOKS);
         let servers = self.known("McpNameSchema", SERVERS);
@@ -183,14 +187,14 @@ impl Plugin {
         }
     }
 
-    /// Those of `names` that are in the list called `schema`; all that occur at all, where there is no such list.
+    /// Returns the names in the list called `schema`, or those that occur anywhere if there is no such list.
     fn known(&self, schema: &str, names: &[&'static str]) -> Vec<&'static str> {
         let list = listed(&self.source, schema).unwrap_or(&self.source);
         names.iter().copied().filter(|name| list.contains(&format!("\"{name}\""))).collect()
     }
 }
 
-/// What stands between the brackets of `NAME = something.enum([…])`.
+/// Returns the text between the brackets of `NAME = something.enum([…])`.
 fn listed<'s>(source: &'s str, name: &str) -> Option<&'s str> {
     let from = &source[source.find(&format!("{name} = "))?..];
     let begin = from.find(".enum([").filter(|at| *at < 80)?;
@@ -198,14 +202,14 @@ fn listed<'s>(source: &'s str, name: &str) -> Option<&'s str> {
     Some(&list[..list.find(']')?])
 }
 
-/// The value of the constant that its installer compares the host's version with.
+/// Returns the constant that the installer compares with the host's version.
 fn oldest_host(source: &str) -> Option<String> {
     let (_, value) = source.split_once("MIN_OPENCODE_VERSION = \"")?;
     let (version, _) = value.split_once('"')?;
     version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())
 }
 
-/// The numbers of a version, to be compared; what follows a dash is left out.
+/// Returns the numbers of a version for comparison, without a pre-release part.
 fn numbers(version: &str) -> Vec<u64> {
     let release = version.split(['-', '+']).next().unwrap_or_default();
     release.split('.').map(|part| part.parse().unwrap_or(0)).collect()

@@ -1,7 +1,7 @@
-//! Folders at stable paths for one run at a time.
+//! Folders at stable paths, for one run at a time.
 //!
-//! A path that a harness sees goes into its prompts, so two runs should see the same ones; and runs that go on
-//! side by side must not share them. So there are numbered slots, each under a lock.
+//! Paths end up in a harness's prompts, so two runs should see the same ones. Concurrent runs must not share
+//! them. So there are numbered slots, each with a lock.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -13,13 +13,13 @@ use std::time::{Duration, SystemTime};
 use crate::error::HarnessError;
 use crate::scenario::Files;
 
-/// More captures than this at once need a bigger machine first.
+/// Maximum number of captures at once.
 const SLOTS: usize = 100;
-/// When fixtures were last changed, as the harness sees it: each file a minute after the one before, for some
+/// Modification time of the first fixture file. Each file is a minute newer than the one before, because some
 /// tools sort by time.
 const FIXTURES_FROM: Duration = Duration::from_secs(1_577_880_000); // 2020-01-01 12:00 UTC
 
-/// The folders a harness lives in while it is recorded. All of it is wiped when the next run begins.
+/// The folders of a harness during a capture. They are emptied when the next run takes the slot.
 #[derive(Debug)]
 pub struct Sandbox {
     root: PathBuf,
@@ -28,9 +28,9 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Takes the first slot below `folder` that nobody holds, and empties it.
+    /// Takes the first free slot below `folder` and empties it.
     pub(crate) fn take(folder: &Path) -> Result<Self, HarnessError> {
-        make_private(folder)?;
+        create_private(folder)?;
         for slot in 0..SLOTS {
             let path = folder.join(format!("{slot:02}.lock"));
             let lock = File::options().create(true).append(true).open(&path);
@@ -61,52 +61,52 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Held for as long as anything of this run may still live.
+    /// The lock of the slot, held while any process of this run may be alive.
     pub(crate) fn lock(&self) -> &File {
         &self.lock
     }
 
-    /// Its number.
+    /// The slot's number.
     pub(crate) fn slot(&self) -> usize {
         self.slot
     }
 
-    /// Its HOME.
+    /// The harness's HOME.
     pub fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    /// The folder it works in, filled with the scenario's fixture.
+    /// The working folder, filled with the scenario's fixture.
     pub fn workspace(&self) -> PathBuf {
         self.root.join("workspace")
     }
 
-    /// Its folder for temporary files.
+    /// The folder for temporary files.
     pub fn tmp(&self) -> PathBuf {
         self.root.join("tmp")
     }
 
-    /// A folder that the harness does not look into: for what we make of it, as exports.
+    /// A folder that the harness does not see, for files that we create from its data, such as exports.
     pub fn scratch(&self) -> PathBuf {
         self.root.join("scratch")
     }
 
-    /// Programs that it finds before all others.
+    /// A folder with programs that come first on the PATH.
     pub(crate) fn bin(&self) -> PathBuf {
         self.root.join("bin")
     }
 
-    /// `XDG_CONFIG_HOME`, below its HOME.
+    /// `XDG_CONFIG_HOME`, below HOME.
     pub fn config(&self) -> PathBuf {
         self.home().join(".config")
     }
 
-    /// `XDG_DATA_HOME`, below its HOME.
+    /// `XDG_DATA_HOME`, below HOME.
     pub fn data(&self) -> PathBuf {
         self.home().join(".local/share")
     }
 
-    /// The whole environment a program has here, before a launch adds to it.
+    /// Returns the complete environment of a program here, before a launch adds to it.
     pub fn env(&self) -> BTreeMap<String, String> {
         let text = |path: &Path| path.display().to_string();
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
@@ -119,7 +119,7 @@ impl Sandbox {
             ("XDG_STATE_HOME".to_owned(), text(&self.home().join(".local/state"))),
             ("XDG_RUNTIME_DIR".to_owned(), text(&self.tmp())),
             ("TMPDIR".to_owned(), text(&self.tmp())),
-            // A repository around the slots is none of the harness's business.
+            // A Git repository above the slots must not be visible.
             ("GIT_CEILING_DIRECTORIES".to_owned(), text(&self.root)),
             ("LANG".to_owned(), "C.UTF-8".to_owned()),
             ("SHELL".to_owned(), "/bin/sh".to_owned()),
@@ -129,7 +129,7 @@ impl Sandbox {
         ])
     }
 
-    /// Fills the workspace with a fixture.
+    /// Writes a fixture into the workspace.
     pub(crate) fn fill(&self, files: &Files) -> Result<(), HarnessError> {
         for (name, file) in files.iter() {
             let path = self.workspace().join(name);
@@ -144,20 +144,20 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Gives everything in the workspace its fixed time, in the order of names.
+    /// Sets fixed times for all files in the workspace, in the order of their names.
     pub(crate) fn settle_times(&self) -> Result<(), HarnessError> {
         let workspace = self.workspace();
         let mut paths = below(&workspace).map_err(HarnessError::io("read", &workspace))?;
         paths.push(workspace);
         for (place, path) in paths.iter().enumerate() {
             let time = SystemTime::UNIX_EPOCH + FIXTURES_FROM + Duration::from_secs(60 * place as u64);
-            // What cannot be opened, as a socket, keeps its time.
+            // Files that cannot be opened, such as sockets, keep their times.
             let _ = File::open(path).and_then(|file| file.set_modified(time));
         }
         Ok(())
     }
 
-    /// A `rg` that every program finds first: the real one, with its output in the order of paths.
+    /// Puts a `rg` first on the PATH that runs the real one with its output sorted by path.
     pub(crate) fn sort_ripgrep(&self, ripgrep: &Path) -> Result<(), HarnessError> {
         let path = self.bin().join("rg");
         let script = format!("#!/bin/sh\nexec '{}' --sort=path \"$@\"\n", ripgrep.display());
@@ -167,11 +167,11 @@ impl Sandbox {
     }
 }
 
-/// The time zone that every harness sees.
+/// The time zone that harnesses see.
 pub(crate) const TIME_ZONE: &str = "UTC";
 
-/// Makes a folder for the user alone, or sees that it is one.
-fn make_private(folder: &Path) -> Result<(), HarnessError> {
+/// Creates a private folder, or checks that an existing one belongs to this user.
+fn create_private(folder: &Path) -> Result<(), HarnessError> {
     let failed = || HarnessError::io("make", folder);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed())?;
     let found = fs::symlink_metadata(folder).map_err(failed())?;
@@ -180,12 +180,12 @@ fn make_private(folder: &Path) -> Result<(), HarnessError> {
         return Ok(());
     }
     Err(HarnessError::you(
-        format!("`{}` belongs to somebody else", folder.display()),
+        format!("`{}` belongs to another user", folder.display()),
         "export OFFSHOOT_SLOTS_DIR=/var/tmp/offshoot-slots",
     ))
 }
 
-/// Everything below a folder, sorted; links are not followed.
+/// Lists everything below a folder, sorted. Links are not followed.
 pub(crate) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -202,7 +202,7 @@ pub(crate) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes a folder, also one with folders in it that nobody may write.
+/// Removes a folder even if it contains folders without write permission.
 fn remove(folder: &Path) -> io::Result<()> {
     let Err(error) = fs::remove_dir_all(folder) else { return Ok(()) };
     if error.kind() != io::ErrorKind::PermissionDenied {

@@ -16,7 +16,8 @@ pub(crate) enum Piece<'t> {
 /// The pieces of which both texts are made, in order; neighbours of a kind are one.
 pub(crate) fn pieces<'t>(old: &'t str, new: &'t str) -> Vec<Piece<'t>> {
     let (a, b) = (words(old), words(new));
-    let (mut in_old, mut in_new) = (Walk { text: old, words: a.iter() }, Walk { text: new, words: b.iter() });
+    let (mut in_old, mut in_new) =
+        (WordCursor { text: old, words: a.iter() }, WordCursor { text: new, words: b.iter() });
     let mut found = Vec::new();
     for change in capture_diff_slices(Algorithm::Myers, &a, &b) {
         let (gone, come) = (in_old.take(change.old_range().len()), in_new.take(change.new_range().len()));
@@ -30,12 +31,12 @@ pub(crate) fn pieces<'t>(old: &'t str, new: &'t str) -> Vec<Piece<'t>> {
     found
 }
 
-struct Walk<'t, 'w> {
+struct WordCursor<'t, 'w> {
     text: &'t str,
     words: std::slice::Iter<'w, &'w str>,
 }
 
-impl<'t> Walk<'t, '_> {
+impl<'t> WordCursor<'t, '_> {
     fn take(&mut self, words: usize) -> &'t str {
         let length = self.words.by_ref().take(words).map(|word| word.len()).sum();
         let (taken, rest) = self.text.split_at(length);
@@ -47,22 +48,22 @@ impl<'t> Walk<'t, '_> {
 /// Words, spaces, and every other character by itself.
 fn words(text: &str) -> Vec<&str> {
     #[derive(PartialEq, Eq)]
-    enum Kind {
+    enum CharKind {
         Word,
         Space,
         Other,
     }
     let kind = |c: char| match c {
-        c if c.is_alphanumeric() || c == '_' => Kind::Word,
-        c if c.is_whitespace() => Kind::Space,
-        _ => Kind::Other,
+        c if c.is_alphanumeric() || c == '_' => CharKind::Word,
+        c if c.is_whitespace() => CharKind::Space,
+        _ => CharKind::Other,
     };
     let mut words = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let here = kind(first);
         let end = match here {
-            Kind::Other => first.len_utf8(),
+            CharKind::Other => first.len_utf8(),
             _ => rest.find(|c| kind(c) != here).unwrap_or(rest.len()),
         };
         let (word, behind) = rest.split_at(end);

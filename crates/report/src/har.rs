@@ -11,7 +11,7 @@ use recording::source::{Content, Origin, SourceRequest, SourceResponse};
 use serde_json::{Map, Value, json};
 use wire::Header;
 
-use crate::place::Place;
+use crate::place::ExchangePosition;
 use crate::url;
 
 /// One exchange and what is known of it.
@@ -22,7 +22,7 @@ pub struct HarEntry<'e> {
     /// The response, as far as it came.
     pub answered: Option<&'e SourceResponse>,
     /// Where it stands, where it has a place.
-    pub place: Option<Place<'e>>,
+    pub place: Option<ExchangePosition<'e>>,
     /// How long the request took to arrive, in microseconds, where that is known.
     pub sending_us: Option<u64>,
     /// The version of HTTP, as in `HTTP/1.1`, where that is known.

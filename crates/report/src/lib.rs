@@ -20,18 +20,22 @@ mod tree;
 mod url;
 mod verdict;
 
-pub use self::cache::{CacheOf, LeftOut, cache_json, cache_text, lint_json, lint_text};
+pub use self::cache::{CacheReport, UnexplainedRequests, cache_json, cache_text, lint_json, lint_text};
 pub use check::check_text;
 pub use difference::difference_text;
 pub use har::{HarEntry, HarWriter, har_entry};
 pub use junit::junit;
 pub use markdown::MarkdownStream;
-pub use page::{Crossed, GoldenOf, Measured, Mood, Page, PageKind, PageOf, Ran, Size, Worked, ran};
-pub use place::{Place, places};
-pub use runs::{
-    OneRun, Told, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json, search_text,
+pub use page::{
+    BadgeTone, BodySizes, GoldenMatch, Measurements, Page, PageContent, PageExchange, PageKind,
+    RunsAsRecording, ToolSpan, runs_as_recording,
 };
-pub use show::{About, show_json, show_text};
+pub use place::{ExchangePosition, exchange_positions};
+pub use runs::{
+    DeliveredJob, OneRun, cost_json, cost_text, ps_json, ps_text, run_json, run_text, search_json,
+    search_text,
+};
+pub use show::{FolderInfo, show_json, show_text};
 pub use style::{Tone, terminal_text};
 pub use text::{columns, duration, fit, harmless_json, plain, readable, tokens, visible};
 pub use tree::tree;

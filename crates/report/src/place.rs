@@ -6,7 +6,7 @@ use recording::source::OrderedExchanges;
 
 /// Where an exchange stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'o> {
+pub struct ExchangePosition<'o> {
     /// The lane, as in `main`.
     pub lane: &'o str,
     /// The turn in it, from 1.
@@ -18,12 +18,13 @@ pub struct Place<'o> {
 }
 
 /// The place of each exchange by its id.
-pub fn places(ordered: &OrderedExchanges) -> HashMap<&str, Place<'_>> {
+pub fn exchange_positions(ordered: &OrderedExchanges) -> HashMap<&str, ExchangePosition<'_>> {
     let mut places = HashMap::new();
     for lane in &ordered.lanes.lanes {
         for turn in &lane.turns {
             for (n, request) in turn.attempts.iter().enumerate() {
-                let place = Place { lane: &lane.id, turn: turn.turn, attempt: n + 1, seq: turn.seq };
+                let place =
+                    ExchangePosition { lane: &lane.id, turn: turn.turn, attempt: n + 1, seq: turn.seq };
                 places.insert(request.as_str(), place);
             }
         }

@@ -13,7 +13,7 @@ use crate::tree::tree;
 
 /// What is known of a folder beside its exchanges.
 #[derive(Debug, Default)]
-pub struct About<'a> {
+pub struct FolderInfo<'a> {
     /// The recording, where it is one of ours.
     pub recording: Option<&'a Recording>,
     /// The files that are not what they were when it was sealed.
@@ -21,7 +21,7 @@ pub struct About<'a> {
 }
 
 /// The lanes as a tree, and what is to be said of the folder.
-pub fn show_text(ordered: &OrderedExchanges, about: &About<'_>, width: usize) -> String {
+pub fn show_text(ordered: &OrderedExchanges, about: &FolderInfo<'_>, width: usize) -> String {
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes everything");
     let counts = format!(
@@ -65,7 +65,7 @@ fn counted(count: usize, noun: &str) -> String {
 }
 
 /// The same for programs.
-pub fn show_json(ordered: &OrderedExchanges, about: &About<'_>) -> Value {
+pub fn show_json(ordered: &OrderedExchanges, about: &FolderInfo<'_>) -> Value {
     let because = match about.recording.map(Recording::state) {
         Some(SealState::Sealed) => None,
         Some(SealState::Unsealed { because }) => Some(because.as_str()),

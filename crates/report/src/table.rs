@@ -12,7 +12,7 @@ pub(crate) struct Table {
     /// Spaces between two columns.
     pub(crate) gap: usize,
     /// What is given up where the screen is narrow, first to last.
-    pub(crate) giving_up: Vec<GiveUp>,
+    pub(crate) drop_order: Vec<DropRule>,
 }
 
 #[derive(Clone, Copy)]
@@ -35,32 +35,32 @@ impl Column {
 
 /// Something that a table can do without.
 #[derive(Clone, Copy)]
-pub(crate) struct GiveUp {
-    what: Spare,
+pub(crate) struct DropRule {
+    what: Droppable,
     /// It goes where the last column would have less room than this; nothing stands for all that it needs.
     room: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
-enum Spare {
+enum Droppable {
     /// All spaces but one between two columns.
     Spaces,
     Column(&'static str),
 }
 
-impl GiveUp {
+impl DropRule {
     pub(crate) fn spaces() -> Self {
-        Self { what: Spare::Spaces, room: None }
+        Self { what: Droppable::Spaces, room: None }
     }
 
     /// A column, for all that the last one needs.
     pub(crate) fn column(head: &'static str) -> Self {
-        Self { what: Spare::Column(head), room: None }
+        Self { what: Droppable::Column(head), room: None }
     }
 
     /// A column, for so much room for the last one.
     pub(crate) fn column_for(head: &'static str, room: usize) -> Self {
-        Self { what: Spare::Column(head), room: Some(room) }
+        Self { what: Droppable::Column(head), room: Some(room) }
     }
 }
 
@@ -119,16 +119,18 @@ impl Table {
         let widths = columns.iter().map(|column| self.needed(*column).max(self.columns[*column].least));
         let mut layout = Layout { widths: widths.collect(), columns, gap: self.gap };
         let needed = self.columns.len().checked_sub(1).map_or(0, |last| self.needed(last));
-        for GiveUp { what, room } in &self.giving_up {
+        for DropRule { what, room } in &self.drop_order {
             if layout.last().saturating_add(room.unwrap_or(needed)) <= width {
                 continue;
             }
             match what {
-                Spare::Spaces => {
+                Droppable::Spaces => {
                     layout.gap = 1;
                     layout.widths = (0..self.columns.len()).map(|column| self.needed(column)).collect();
                 }
-                Spare::Column(head) => layout.columns.retain(|column| self.columns[*column].head != *head),
+                Droppable::Column(head) => {
+                    layout.columns.retain(|column| self.columns[*column].head != *head)
+                }
             }
         }
         layout

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use session::RequestId;
 use wire::dialect::Dialect;
 
-use crate::{About, show_json, terminal_text};
+use crate::{FolderInfo, show_json, terminal_text};
 
 /// A main agent, an agent that it starts and asks after, one failed attempt, and a title.
 fn ordered() -> OrderedExchanges {
@@ -68,7 +68,7 @@ fn ordered() -> OrderedExchanges {
     OrderedExchanges { lanes: tracker.finish(), exchanges, problems: Vec::new() }
 }
 
-fn show_text(ordered: &OrderedExchanges, about: &About<'_>, width: usize) -> String {
+fn show_text(ordered: &OrderedExchanges, about: &FolderInfo<'_>, width: usize) -> String {
     terminal_text(&crate::show_text(ordered, about, width), false)
 }
 
@@ -90,19 +90,22 @@ fn a_session_is_a_tree() {
         └─ 1 r1  2 ms, 1.5k in (300 cached), 30 out
            "A \u{1b}[31mtitle"
     "#]]
-    .assert_eq(&show_text(&ordered(), &About::default(), usize::MAX));
+    .assert_eq(&show_text(&ordered(), &FolderInfo::default(), usize::MAX));
 }
 
 #[test]
 fn a_narrow_terminal_cuts_lines_and_not_facts() {
-    let text = show_text(&ordered(), &About::default(), 40);
+    let text = show_text(&ordered(), &FolderInfo::default(), 40);
     assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
-    assert_eq!(text.lines().count(), show_text(&ordered(), &About::default(), usize::MAX).lines().count());
+    assert_eq!(
+        text.lines().count(),
+        show_text(&ordered(), &FolderInfo::default(), usize::MAX).lines().count()
+    );
 }
 
 #[test]
 fn programs_get_the_promised_keys() {
-    let shown = show_json(&ordered(), &About::default());
+    let shown = show_json(&ordered(), &FolderInfo::default());
     assert_eq!(shown["format"], 1);
     let sub =
         shown["lanes"].as_array().expect("lanes").iter().find(|lane| lane["kind"] == "sub").expect("a sub");

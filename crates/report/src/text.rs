@@ -60,8 +60,8 @@ fn is_joined(c: char) -> bool {
     !c.is_ascii() && !c.is_whitespace() && is_harmless(c)
 }
 
-fn push(line: &mut String, c: char, as_it_is: bool) {
-    match as_it_is {
+fn push(line: &mut String, c: char, is_shown: bool) {
+    match is_shown {
         true => line.push(c),
         false => write!(line, "\\u{{{:x}}}", u32::from(c)).expect("a string takes everything"),
     }
@@ -119,15 +119,15 @@ fn characters(text: &str) -> impl Iterator<Item = usize> {
 }
 
 /// As much of a value as a usual screen has on a line.
-pub(crate) const USUAL: usize = 80;
+pub(crate) const USUAL_WIDTH: usize = 80;
 /// Under itself goes on what has so much room there, and no word that has not.
-const ROOM: usize = 20;
+const MIN_ROOM: usize = 20;
 /// How far from the edge goes on what has not.
-const EDGE: usize = 5;
+const EDGE_INDENT: usize = 5;
 
 /// A line with a value of any length, its last part from `last` on: a narrow screen has as much of it as a usual one.
 pub(crate) fn shown_value(line: &str, last: usize, width: usize) -> String {
-    wrap(&fit(line, width.max(USUAL)), last, width)
+    wrap(&fit(line, width.max(USUAL_WIDTH)), last, width)
 }
 
 /// A line that is never cut. Where it does not fit its last part, from `last` on, goes on under itself; below the line,
@@ -138,8 +138,8 @@ pub(crate) fn wrap(line: &str, last: usize, width: usize) -> String {
     }
     let (head, mut rest) = line.split_at(byte(line, last));
     let longest = rest.split(' ').map(columns).max().unwrap_or_default();
-    let has_room = last + ROOM.max(longest.min(width.saturating_sub(EDGE))) <= width;
-    let indent = if has_room { last } else { last.min(EDGE) };
+    let has_room = last + MIN_ROOM.max(longest.min(width.saturating_sub(EDGE_INDENT))) <= width;
+    let indent = if has_room { last } else { last.min(EDGE_INDENT) };
     let room = width.saturating_sub(indent).max(1);
     let mut is_below = !has_room && !head.trim().is_empty();
     let mut out = match has_room {
@@ -236,8 +236,8 @@ mod tests {
         );
         assert_eq!(wrap("äöü äöü", 0, 1), "ä\nö\nü\nä\nö\nü");
         assert_eq!(wrap("äöü", 9, 0), "äöü");
-        assert_eq!(wrap(line, 13, USUAL), line);
-        assert_eq!(wrap(&"word ".repeat(20), 0, USUAL).lines().count(), 2);
+        assert_eq!(wrap(line, 13, USUAL_WIDTH), line);
+        assert_eq!(wrap(&"word ".repeat(20), 0, USUAL_WIDTH).lines().count(), 2);
         assert_eq!(shown_value(&"x".repeat(9_000), 0, 40).chars().count(), 81);
     }
 

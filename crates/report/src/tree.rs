@@ -16,7 +16,7 @@ pub fn tree(ordered: &OrderedExchanges, width: usize) -> String {
     let jobs = ordered.lanes.jobs().into_iter().map(|job| (job.lane.clone(), job)).collect();
     let lanes = &ordered.lanes;
     let deep = tree_roots(lanes.lanes.iter().map(|lane| (lane.id.as_str(), lane.parent.as_deref())));
-    let is_root = |lane: &&Lane| deep.contains(lane.id.as_str()) || !hangs(lanes, lane);
+    let is_root = |lane: &&Lane| deep.contains(lane.id.as_str()) || !has_parent_call(lanes, lane);
     let mut drawing = Drawing { ordered, exchanges, jobs, deep: deep.clone(), width, text: String::new() };
     for lane in lanes.lanes.iter().filter(|lane| lane.kind != LaneKind::Side).filter(is_root) {
         drawing.lane(lane, "", "");
@@ -29,7 +29,7 @@ pub fn tree(ordered: &OrderedExchanges, width: usize) -> String {
 }
 
 /// Whether a lane is drawn under the call that started it.
-fn hangs(lanes: &recording::lanes::Lanes, lane: &Lane) -> bool {
+fn has_parent_call(lanes: &recording::lanes::Lanes, lane: &Lane) -> bool {
     let parent = lane.parent.as_deref().and_then(|parent| lanes.lane(parent));
     let call = lane.spawned_by.as_ref();
     parent.is_some_and(|parent| {
@@ -76,7 +76,7 @@ impl<'o> Drawing<'o> {
             facts.push(tokens(&lane.usage()));
         }
         if let Some(job) = self.jobs.get(&lane.id) {
-            facts.push(fate(job));
+            facts.push(job_words(job));
         }
         if let (LaneKind::Fork, Some(parent)) = (lane.kind, &lane.parent) {
             facts.push(format!("of {parent}"));
@@ -134,7 +134,7 @@ impl<'o> Drawing<'o> {
     }
 }
 
-fn fate(job: &LaneJob) -> String {
+fn job_words(job: &LaneJob) -> String {
     let mut words = vec![if job.background { "background".to_owned() } else { "foreground".to_owned() }];
     let polls = job.touches.iter().filter(|touch| !touch.cancels).count();
     if polls > 0 {

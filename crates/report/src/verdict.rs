@@ -20,7 +20,7 @@ const AROUND: usize = 32;
 /// Stretches of a word diff that are shown.
 const STRETCHES: usize = 12;
 /// Columns of a line that is cut, where nobody says how many there are.
-const USUAL: usize = 160;
+const USUAL_WIDTH: usize = 160;
 
 /// A verdict, the most important first.
 pub fn verdict_text(verdict: &Verdict, width: usize) -> String {
@@ -158,7 +158,7 @@ impl Page {
                 {
                     if let Some(value) = value {
                         let line = format!("  {}  {}", tone.paint(whose), plain(value));
-                        self.value(&fit(&line, USUAL), 13);
+                        self.value(&fit(&line, USUAL_WIDTH), 13);
                     }
                 }
             }

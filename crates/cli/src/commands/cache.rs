@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use cache::LintFinding;
 use parity::{GoldenCache, ScenarioFolder};
 use recording::source::Source;
-use report::{CacheOf, LeftOut};
+use report::{CacheReport, UnexplainedRequests};
 use session::model::TABLE_MONTH;
 
 use super::Format;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None if args.golden.is_some() => return Err(golden_of_run()),
         None => explain_journal_run(&args.what)?,
     };
-    let of = CacheOf {
+    let of = CacheReport {
         explained: &explanation.explained,
         shown: &explanation.shown,
         prices_of: TABLE_MONTH,
@@ -103,7 +103,7 @@ fn explain_recording(source: &Source) -> CacheExplanation {
         explained: cached.explained,
         shown: cached.changed_bytes,
         volatile,
-        left_out: LeftOut::default(),
+        left_out: UnexplainedRequests::default(),
     }
 }
 

@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use harness::{Asked, Captured, Harness, HarnessError, Places};
+use harness::{
+    CaptureFolders, CaptureOutcome, CaptureRequest, HarnessAdapter, HarnessError, RepliesRequest,
+    ScenarioOverrides,
+};
 use parity::CheckReport;
 use recording::{NetworkIsolation, ProxyBypass};
 
@@ -143,7 +146,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Captures until the harness ends or a signal comes.
-pub(crate) fn capture(runtime: &tokio::runtime::Runtime, asked: Asked) -> anyhow::Result<Captured> {
+pub(crate) fn capture(
+    runtime: &tokio::runtime::Runtime,
+    asked: CaptureRequest,
+) -> anyhow::Result<CaptureOutcome> {
     runtime.block_on(async {
         let mut signals = Signals::listen().or_fail(ExitKind::Outside)?;
         let progress = Progress::start();
@@ -155,7 +161,7 @@ pub(crate) fn capture(runtime: &tokio::runtime::Runtime, asked: Asked) -> anyhow
 }
 
 /// Writes `normalized/` and checks the recording.
-pub(crate) fn derive_files(captured: &Captured) -> anyhow::Result<CheckReport> {
+pub(crate) fn derive_files(captured: &CaptureOutcome) -> anyhow::Result<CheckReport> {
     let source = crate::recordings::open(&captured.dir)?;
     super::normalize::write_normalized(&source)?;
     super::check::checked(&source)
@@ -172,9 +178,9 @@ fn print_failed_check(check: &CheckReport) -> Option<ExitCode> {
 }
 
 /// Returns the folders of offshoot.
-pub(crate) fn places() -> anyhow::Result<Places> {
+pub(crate) fn places() -> anyhow::Result<CaptureFolders> {
     let hint = || "export HOME=/home/you".to_owned();
-    Ok(Places {
+    Ok(CaptureFolders {
         data: paths::data_dir().or_fail_with(ExitKind::Usage, hint)?,
         cache: paths::cache_dir().or_fail_with(ExitKind::Usage, hint)?,
         slots: paths::slots_dir(),
@@ -188,34 +194,38 @@ pub(crate) fn user_env() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn capture_options(args: Args) -> anyhow::Result<Asked> {
+fn capture_options(args: Args) -> anyhow::Result<CaptureRequest> {
     let Args { versions, overrides, provider, environment, .. } = args;
     let places = places()?;
     let config = paths::config_dir().ok();
     let scenario = harness::find_scenario(&args.scenario, config.as_deref()).map_err(explain)?;
-    let harness: Box<dyn Harness> = harness::find(&args.harness).expect("clap has checked the name");
+    let harness: Box<dyn HarnessAdapter> = harness::find(&args.harness).expect("clap has checked the name");
     let user_env = user_env();
-    Ok(Asked {
+    Ok(CaptureRequest {
         harness,
         version: versions.harness_version,
         host_version: versions.host_version,
         scenario,
-        prompt: overrides.prompt,
-        model: overrides.model,
-        mode: versions.mode,
-        fixture_dir: overrides.fixture_dir,
-        script: overrides.script,
-        cache_sim: provider.cache_sim,
-        live: provider.live,
-        replay: None,
-        max_budget_usd: provider.max_budget_usd,
-        timeout: overrides.timeout.map(Duration::from_secs),
+        overrides: ScenarioOverrides {
+            prompt: overrides.prompt,
+            model: overrides.model,
+            mode: versions.mode,
+            fixture_dir: overrides.fixture_dir,
+            timeout: overrides.timeout.map(Duration::from_secs),
+        },
+        replies: RepliesRequest {
+            script: overrides.script,
+            cache_sim: provider.cache_sim,
+            live: provider.live,
+            replay: None,
+            max_budget_usd: provider.max_budget_usd,
+        },
         out: args.out,
         arguments: args.arguments,
         clock: None,
         env: variables(&environment.env, &user_env)?,
         sealed: !environment.no_namespace,
-        places,
+        folders: places,
         user_env,
     })
 }
@@ -250,7 +260,7 @@ pub(crate) fn explain(error: HarnessError) -> anyhow::Error {
 }
 
 /// Prints the result of a capture, and returns the exit code.
-pub(crate) fn print_result(captured: &Captured) -> ExitCode {
+pub(crate) fn print_result(captured: &CaptureOutcome) -> ExitCode {
     let dir = captured.dir.display();
     for loss in &captured.losses {
         status!("not kept: {loss}");

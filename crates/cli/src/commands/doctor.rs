@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use harness::{Finding, Places};
+use harness::{CaptureFolders, DoctorFinding};
 use report::Tone;
 
 use super::Format;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let hint = || "export HOME=/home/you".to_owned();
-    let places = Places {
+    let places = CaptureFolders {
         data: paths::data_dir().or_fail_with(ExitKind::Usage, hint)?,
         cache: paths::cache_dir().or_fail_with(ExitKind::Usage, hint)?,
         slots: paths::slots_dir(),
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Checks the whole journal of our own runs.
-fn journal_finding() -> Finding {
-    let mut finding = Finding {
+fn journal_finding() -> DoctorFinding {
+    let mut finding = DoctorFinding {
         name: "journal".to_owned(),
         ok: true,
         needed: true,
@@ -80,11 +80,11 @@ fn journal_finding() -> Finding {
 }
 
 /// Checks the settings of a run in this folder.
-fn settings_finding() -> Finding {
+fn settings_finding() -> DoctorFinding {
     let read = std::env::current_dir()
         .or_fail(ExitKind::Outside)
         .and_then(|here| crate::settings::check_settings(&here));
-    Finding {
+    DoctorFinding {
         name: "settings".to_owned(),
         ok: read.is_ok(),
         needed: true,
@@ -95,14 +95,14 @@ fn settings_finding() -> Finding {
 }
 
 /// Tries the sandbox for commands of our own agents.
-fn sandbox_finding() -> Finding {
+fn sandbox_finding() -> DoctorFinding {
     let try_it = || -> anyhow::Result<Result<(), String>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let launcher = Some(std::env::current_exe()?);
         Ok(runtime.block_on(agent::ShellConfig { launcher, ..agent::ShellConfig::default() }.check()))
     };
     let result = try_it().unwrap_or_else(|error| Err(error.to_string()));
-    Finding {
+    DoctorFinding {
         name: "sandbox".to_owned(),
         ok: result.is_ok(),
         needed: false,
@@ -114,10 +114,10 @@ fn sandbox_finding() -> Finding {
 }
 
 /// Looks for the program that opens a page of `offshoot report --open`.
-fn browser_finding() -> Finding {
+fn browser_finding() -> DoctorFinding {
     let found = child::find(OPENER);
     let fix = if cfg!(target_os = "macos") { "ls -l /usr/bin/open" } else { "apt-get install xdg-utils" };
-    Finding {
+    DoctorFinding {
         name: OPENER.to_owned(),
         ok: found.is_some(),
         needed: false,
@@ -127,7 +127,7 @@ fn browser_finding() -> Finding {
     }
 }
 
-fn text(finding: &Finding) -> String {
+fn text(finding: &DoctorFinding) -> String {
     let mark = match (finding.ok, finding.needed) {
         (true, _) => Tone::Good.paint("ok") + "     ",
         (false, true) => Tone::Bad.paint("MISSING"),
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_long_list_is_wrapped() {
-        let finding = |found: &str| Finding {
+        let finding = |found: &str| DoctorFinding {
             name: "oh-my-opencode".to_owned(),
             ok: true,
             needed: false,
@@ -178,7 +178,7 @@ mod tests {
         let long = "opencode_1.0.185__oh-my-opencode_2.14.0, opencode_1.18.33__oh-my-opencode_4.19.4";
         let head = "ok      oh-my-opencode       ";
         let below = format!("\n{}", " ".repeat(head.len()));
-        let text = |finding: &Finding| report::terminal_text(&super::text(finding), false);
+        let text = |finding: &DoctorFinding| report::terminal_text(&super::text(finding), false);
         assert_eq!(text(&finding(long)), format!("{head}{}\n", long.replace(", ", &format!(",{below}"))));
         assert_eq!(text(&finding("1, 2")), format!("{head}1, 2\n"));
     }

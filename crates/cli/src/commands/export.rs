@@ -68,7 +68,7 @@ fn export(source: &Source, damage: &[String], format: ExportFormat, out: &mut dy
 
 fn har(source: &Source, out: &mut dyn Write) -> io::Result<()> {
     let ordered = source.order();
-    let places = report::places(&ordered);
+    let places = report::exchange_positions(&ordered);
     let recording = source.recording();
     let mut har = HarWriter::begin(out, env!("CARGO_PKG_VERSION"))?;
     for n in 0..source.len() {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use harness::import::{Imported, Leaving, import};
+use harness::import::{ImportSource, ImportedSession, import};
 use recording::load_or_create_key;
 use recording::normalize::ENVELOPE;
 use redact::Redactor;
@@ -58,8 +58,8 @@ enum TranscriptFormat {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let source = match args.source {
-        TranscriptFormat::OpencodeExport => Leaving::OpencodeExport,
-        TranscriptFormat::ClaudeTranscript => Leaving::ClaudeTranscript,
+        TranscriptFormat::OpencodeExport => ImportSource::OpencodeExport,
+        TranscriptFormat::ClaudeTranscript => ImportSource::ClaudeTranscript,
     };
     let progress = Progress::step("reading the transcripts");
     let imported = import(source, &args.paths).map_err(explain)?;
@@ -115,13 +115,13 @@ fn write(dir: &Path, json: &[u8]) -> anyhow::Result<PathBuf> {
 }
 
 /// Counts lanes, side lanes, and the turns of both.
-fn counts(imported: &Imported) -> (usize, usize, usize) {
+fn counts(imported: &ImportedSession) -> (usize, usize, usize) {
     let agents = imported.envelope.agents();
     let turns = agents.iter().copied().chain(&imported.envelope.side).map(|lane| lane.turns.len());
     (agents.len(), imported.envelope.side.len(), turns.sum())
 }
 
-fn text(imported: &Imported, path: &Path) -> String {
+fn text(imported: &ImportedSession, path: &Path) -> String {
     let skipped = imported.skipped.iter().map(|skipped| {
         let (what, first) = (report::plain(&skipped.what), report::plain(&skipped.first));
         format!("skipped {what}: {}, first in {first}\n", skipped.count)

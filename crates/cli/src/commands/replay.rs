@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::Replaying;
+use harness::ReplaySource;
 use proxy::replay::{
     Fault, OnMiss, Order, Pace, RecordedTraffic, ReplayLoadError, ReplayReport, ReplayServer, ReplaySettings,
 };
@@ -193,10 +193,10 @@ fn replay_to_harness(
     settings: ReplaySettings,
 ) -> anyhow::Result<ExitCode> {
     let dir = &args.recording;
-    let replaying = Replaying { name: dir.display().to_string(), traffic, settings };
+    let replaying = ReplaySource { name: dir.display().to_string(), traffic, settings };
     let config = paths::config_dir().ok();
     let user_env = capture::user_env();
-    let mut asked = harness::again(
+    let mut asked = harness::replay_request(
         dir,
         replaying,
         args.harness_version,
@@ -207,8 +207,8 @@ fn replay_to_harness(
         user_env,
     )
     .map_err(capture::explain)?;
-    asked.fixture_dir = args.fixture_dir;
-    asked.timeout = args.timeout.map(Duration::from_secs);
+    asked.overrides.fixture_dir = args.fixture_dir;
+    asked.overrides.timeout = args.timeout.map(Duration::from_secs);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().or_fail(ExitKind::Outside)?;
     let captured = capture::capture(&runtime, asked)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use recording::source::Source;
-use report::About;
+use report::FolderInfo;
 use session::RunId;
 use store::Store;
 
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let source = open(path)?;
     let damage = damage(&source)?;
-    let about = About { recording: source.recording(), damage: &damage };
+    let about = FolderInfo { recording: source.recording(), damage: &damage };
     print_text(&recording_text(&source, &about, args.format));
     Ok(ExitCode::from(if damage.is_empty() { 0 } else { ExitKind::Verdict as u8 }))
 }
@@ -85,7 +85,7 @@ fn show_events(store: &Store, run: &RunId, after: u64) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-fn recording_text(source: &Source, about: &About<'_>, format: Format) -> String {
+fn recording_text(source: &Source, about: &FolderInfo<'_>, format: Format) -> String {
     let ordered = source.order();
     match format {
         Format::Text => report::show_text(&ordered, about, crate::terminal::width()),

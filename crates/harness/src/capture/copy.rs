@@ -1,4 +1,4 @@
-//! The workspace and the exports: what was changed, and what goes into the recording.
+//! The workspace and the exports: their changes, and the files to copy into the recording.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,11 +12,10 @@ use crate::adapter::Export;
 use crate::error::HarnessError;
 use crate::sandbox::below;
 
-/// Folders that hold other people's packages, or what oh-my-opencode notes down for itself: nothing that a harness was
-/// asked to work on.
+/// Folders with installed packages or notes of oh-my-opencode, which are not part of the task.
 const LEFT_OUT: &[&str] = &["node_modules", ".omo", ".sisyphus"];
 
-/// How a workspace was when the harness began.
+/// The workspace at the start of the harness.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Snapshot(BTreeMap<String, u64>);
 
@@ -31,7 +30,7 @@ impl Snapshot {
         hashed.collect::<io::Result<_>>().map(Self).map_err(HarnessError::io("read", workspace))
     }
 
-    /// What is different now.
+    /// Compares the workspace with its current state.
     pub(super) fn compare(&self, workspace: &Path) -> Result<WorkspaceChanges, HarnessError> {
         let now = Self::of(workspace)?;
         let names = |from: &Self, test: &dyn Fn(&String, &u64) -> bool| {
@@ -45,7 +44,7 @@ impl Snapshot {
     }
 }
 
-/// What goes into the recording, with its names there.
+/// Lists the files to copy, with their names in the recording.
 pub(super) fn incoming(workspace: &Path, exports: &[Export]) -> io::Result<Vec<FileImport>> {
     let mut incoming = files(workspace)?;
     incoming.iter_mut().for_each(|file| file.name = format!("workspace/{}", file.name));
@@ -57,7 +56,7 @@ pub(super) fn incoming(workspace: &Path, exports: &[Export]) -> io::Result<Vec<F
     Ok(incoming)
 }
 
-/// The files of a workspace by their names in it; links are not followed out of it.
+/// Lists the files of a workspace by their names. Links are not followed.
 fn files(workspace: &Path) -> io::Result<Vec<FileImport>> {
     let inside = below(workspace)?.into_iter().filter_map(|path| {
         let name = path.strip_prefix(workspace).ok()?;

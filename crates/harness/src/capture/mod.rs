@@ -1,13 +1,13 @@
-//! One harness, one scenario, one recording.
+//! Captures one run of one harness.
 //!
-//! Start at [`capture`]. Everything that can be wrong with what was asked is found before anything is recorded; from
-//! then on whatever happens is kept, and what is not whole stays unsealed and says why.
+//! Start at [`capture`]. The request is checked completely before the recording starts. After that,
+//! everything that happens is kept. An incomplete recording stays unsealed and names the reason.
 
 mod copy;
-mod model;
+mod model_server;
 mod output;
-mod plan;
-mod ready;
+mod prepared;
+mod request;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -18,68 +18,70 @@ use recording::{
     Recorder, RecordingOptions, SealError, iso,
 };
 
-use crate::adapter::{Harness, Launch, Plan};
+use crate::adapter::{HarnessAdapter, Launch, Plan};
+use crate::bypass::BypassMonitor;
 use crate::error::HarnessError;
-use crate::install::Tell;
+use crate::install::Progress;
 use crate::meter::Meter;
-use crate::round::Watch;
 use crate::sandbox::Sandbox;
-use crate::warden::{Ended, PROXY_PORT, Sealed, Warden};
+use crate::supervisor::{NamespaceSockets, PROXY_PORT, ProgramExit, Supervisor};
 use copy::Snapshot;
-use model::Answering;
-use output::Listening;
-use plan::Planned;
-pub(crate) use plan::given_program;
-pub use plan::{Asked, Places, Replaying, Speaker};
-pub use ready::Ready;
+use model_server::ModelServer;
+use output::OutputReaders;
+pub use prepared::PreparedHarness;
+use request::PreparedCapture;
+pub(crate) use request::given_program;
+pub use request::{
+    CaptureFolders, CaptureRequest, ModelSource, ReplaySource, RepliesRequest, ScenarioOverrides,
+};
 
-/// How long calls in flight are waited for when the harness has ended.
+/// Time to wait for open calls after the harness has ended.
 const DRAIN: Duration = Duration::from_secs(10);
-/// How long the disk may take to swallow what is left.
+/// Time for writing the remaining data to the disk.
 const DISK_DEADLINE: Duration = Duration::from_secs(30);
-/// How long a harness may take to export what it has.
+/// Time for the exports of a harness.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(180);
 
-/// A recording, and what is to be said of it.
+/// A recording and information about it.
 #[derive(Debug)]
-pub struct Captured {
+pub struct CaptureOutcome {
     /// The recording's folder.
     pub dir: PathBuf,
-    /// How much it holds.
+    /// Numbers of exchanges and bytes.
     pub counts: Counts,
-    /// Why it is not sealed, where it is not.
+    /// The reason why it is not sealed.
     pub unsealed_because: Option<String>,
-    /// What went wrong outside of us, where something did.
-    pub failure: Option<Failure>,
-    /// What could not be kept.
+    /// A failure outside offshoot, such as the harness or the provider.
+    pub failure: Option<CaptureFailure>,
+    /// Data that could not be kept.
     pub losses: Vec<Loss>,
-    /// What people should know: bodies that were not searched, exports that failed.
+    /// Warnings: bodies that were not searched for secrets, exports that failed.
     pub warnings: Vec<String>,
-    /// Files that look random enough to be a secret that no rule knows.
+    /// Files that look random enough to be an unknown secret.
     pub suspicious: Vec<String>,
-    /// Calls that went round the proxy.
+    /// Calls that bypassed the proxy.
     pub round: Vec<ProxyBypass>,
-    /// What the model calls cost, where a real provider answered.
+    /// Cost of the model calls, if a real provider answered.
     pub spent_usd: Option<f64>,
-    /// What kept the harness from the world outside.
+    /// The isolation of the harness from the network.
     pub network: NetworkIsolation,
-    /// How the replay went, where a recording answered.
+    /// Report of the replay, if a recording answered.
     pub replayed: Option<proxy::replay::ReplayReport>,
 }
 
-/// Something outside of us went wrong.
+/// A failure outside offshoot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// What.
+pub struct CaptureFailure {
+    /// The message.
     pub what: String,
-    /// What to do about it.
+    /// Advice.
     pub hint: String,
 }
 
-/// How the harness's run came to its end.
+/// The end of the harness's run.
 #[derive(Debug)]
 enum Outcome {
-    Ended(Ended),
+    ProgramExit(ProgramExit),
     NotStarted(HarnessError),
     Failed(HarnessError),
     Timeout(Duration),
@@ -88,48 +90,52 @@ enum Outcome {
     Interrupted,
 }
 
-/// Runs a harness through a scenario and brings back the recording. `stop` ends it early; `tell` hears what is being
-/// done.
+/// Runs a harness with a scenario and returns the recording. `stop` ends it early; `tell` receives progress
+/// messages.
 pub async fn capture(
-    asked: Asked,
-    tell: Tell<'_>,
+    asked: CaptureRequest,
+    tell: Progress<'_>,
     stop: impl Future<Output = ()>,
-) -> Result<Captured, HarnessError> {
-    let planned = Planned::of(asked, tell).await?;
-    let sandbox = Sandbox::take(&planned.places.slots)?;
-    let stage = Stage::set(&planned, sandbox, tell).await?;
+) -> Result<CaptureOutcome, HarnessError> {
+    let planned = PreparedCapture::of(asked, tell).await?;
+    let sandbox = Sandbox::take(&planned.folders.slots)?;
+    let stage = Setup::set(&planned, sandbox, tell).await?;
     let mut show = stage.open(planned).await?;
     tell(&format!("running {}", show.label()));
     let outcome = show.run(stop).await;
-    tell("keeping what it left");
+    tell("saving the results");
     show.close(outcome).await
 }
 
-/// Everything that stands ready before the first byte is recorded.
-struct Stage {
+/// Everything that is set up before the recording starts.
+struct Setup {
     sandbox: Sandbox,
-    warden: Warden,
+    supervisor: Supervisor,
     bound: BoundProxy,
-    watch: Watch,
+    watch: BypassMonitor,
     network: Network,
-    answering: Answering,
+    answering: ModelServer,
     pipes: output::Pipes,
 }
 
-impl Stage {
-    async fn set(planned: &Planned, sandbox: Sandbox, tell: Tell<'_>) -> Result<Self, HarnessError> {
-        furnish(planned, &sandbox, tell).await?;
+impl Setup {
+    async fn set(
+        planned: &PreparedCapture,
+        sandbox: Sandbox,
+        tell: Progress<'_>,
+    ) -> Result<Self, HarnessError> {
+        prepare_workspace(planned, &sandbox, tell).await?;
         let answering =
-            Answering::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
+            ModelServer::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
         let (pipes, outputs) = output::pipes().map_err(HarnessError::io("open", "a pipe"))?;
-        let (warden, sealed) = Warden::start(planned.sealed, outputs, sandbox.lock()).await?;
-        let (bound, watch, network) = stand(sealed, sandbox.slot()).await?;
-        Ok(Self { sandbox, warden, bound, watch, network, answering, pipes })
+        let (supervisor, sealed) = Supervisor::start(planned.sealed, outputs, sandbox.lock()).await?;
+        let (bound, watch, network) = bind_sockets(sealed, sandbox.slot()).await?;
+        Ok(Self { sandbox, supervisor, bound, watch, network, answering, pipes })
     }
 
-    /// Writes the harness's settings and begins to record.
-    async fn open(self, planned: Planned) -> Result<Show, HarnessError> {
-        let Self { sandbox, mut warden, bound, watch, network, answering, pipes } = self;
+    /// Writes the harness's settings and starts the recording.
+    async fn open(self, planned: PreparedCapture) -> Result<RunningCapture, HarnessError> {
+        let Self { sandbox, mut supervisor, bound, watch, network, answering, pipes } = self;
         let started_at = SystemTime::now();
         let plan = planned.plan(answering.endpoints(bound.addr()), started_at);
         let mut launch = planned.harness.prepare(&plan, &sandbox)?;
@@ -138,7 +144,7 @@ impl Stage {
         let snapshot = Snapshot::of(&sandbox.workspace())?;
         let mut env = sandbox.env();
         env.extend(proxy_variables(watch.refuser));
-        warden.settle(sandbox.workspace(), env);
+        supervisor.settle(sandbox.workspace(), env);
         let dir = planned.dir(started_at);
         let manifest = Manifest {
             harness: Some(planned.describe(&plan)),
@@ -155,15 +161,16 @@ impl Stage {
         let redactor = planned.redactor(&plan, &launch)?;
         let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir)))
             .map_err(HarnessError::Create)?;
-        let listening = pipes.listen(&recorder).map_err(HarnessError::io("read", "the harness's output"))?;
+        let listening =
+            pipes.start_reading(&recorder).map_err(HarnessError::io("read", "the harness's output"))?;
         let capture = bound.start(answering.upstreams.clone(), recorder.clone());
         let meter = Meter::new(&dir);
-        Ok(Show {
+        Ok(RunningCapture {
             planned,
             plan,
             launch,
             sandbox,
-            warden,
+            supervisor,
             watch,
             answering,
             listening,
@@ -177,34 +184,38 @@ impl Stage {
     }
 }
 
-/// Fills the workspace, and gives the harness the programs it expects.
-async fn furnish(planned: &Planned, sandbox: &Sandbox, tell: Tell<'_>) -> Result<(), HarnessError> {
+/// Fills the workspace and provides ripgrep.
+async fn prepare_workspace(
+    planned: &PreparedCapture,
+    sandbox: &Sandbox,
+    tell: Progress<'_>,
+) -> Result<(), HarnessError> {
     sandbox.fill(&planned.files)?;
     if !planned.harness.uses_ripgrep() {
         return Ok(());
     }
-    match crate::install::install_ripgrep(&planned.places.cache, tell).await {
+    match crate::install::install_ripgrep(&planned.folders.cache, tell).await {
         Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep),
         Err(error) if planned.harness.needs_ripgrep() => Err(error),
         Err(_) => Ok(()),
     }
 }
 
-/// Where the proxy and the watchers stand: in the sealed network, or in the machine's.
-async fn stand(
-    sealed: Result<Sealed, String>,
+/// Opens the proxy and the monitor, in the sealed network or on the machine's.
+async fn bind_sockets(
+    sealed: Result<NamespaceSockets, String>,
     slot: usize,
-) -> Result<(BoundProxy, Watch, Network), HarnessError> {
+) -> Result<(BoundProxy, BypassMonitor, Network), HarnessError> {
     let failed = || HarnessError::io("listen on", "loopback");
     let (bound, watch, seal, because) = match sealed {
         Ok(sealed) => {
             let (proxy, ways) = sealed.split();
             let bound = RecordingProxy::from_listener(proxy).map_err(failed())?;
-            (bound, Watch::sealed(ways).map_err(failed())?, NetworkIsolation::Namespace, None)
+            (bound, BypassMonitor::sealed(ways).map_err(failed())?, NetworkIsolation::Namespace, None)
         }
         Err(why) => {
             let bound = bind(slot).await?;
-            let watch = Watch::in_the_open().await.map_err(failed())?;
+            let watch = BypassMonitor::unsealed().await.map_err(failed())?;
             (bound, watch, NetworkIsolation::Environment, Some(why))
         }
     };
@@ -212,7 +223,7 @@ async fn stand(
     Ok((bound, watch, Network { seal, because, proxy_port }))
 }
 
-/// The slot's own port where it is free, so that runs see the same one; else any.
+/// Binds the slot's own port, so that runs see the same one, or any port if it is in use.
 async fn bind(slot: usize) -> Result<BoundProxy, HarnessError> {
     let own = PROXY_PORT + 2 * slot as u16;
     let addr = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
@@ -222,7 +233,7 @@ async fn bind(slot: usize) -> Result<BoundProxy, HarnessError> {
     }
 }
 
-/// What leads well-behaved programs to the proxy that refuses.
+/// Returns the variables that lead programs to the refusing proxy.
 fn proxy_variables(refuser: std::net::SocketAddr) -> Vec<(String, String)> {
     let url = format!("http://{refuser}");
     let none = "localhost,127.0.0.1,::1".to_owned();
@@ -244,16 +255,16 @@ fn command(launch: &Launch, sandbox: &Sandbox) -> Command {
     }
 }
 
-/// A recording that goes on.
-struct Show {
-    planned: Planned,
+/// A running capture.
+struct RunningCapture {
+    planned: PreparedCapture,
     plan: Plan,
     launch: Launch,
     sandbox: Sandbox,
-    warden: Warden,
-    watch: Watch,
-    answering: Answering,
-    listening: Listening,
+    supervisor: Supervisor,
+    watch: BypassMonitor,
+    answering: ModelServer,
+    listening: OutputReaders,
     recorder: Recorder,
     capture: RecordingProxy,
     meter: Meter,
@@ -262,29 +273,29 @@ struct Show {
     exit_code: Option<i32>,
 }
 
-impl Show {
+impl RunningCapture {
     fn label(&self) -> String {
         let release = &self.plan.release;
         match release.version.as_str() {
-            plan::NO_VERSION => format!("`{}`", self.launch.program.display()),
+            request::NO_VERSION => format!("`{}`", self.launch.program.display()),
             version => format!("{} {version}", release.name),
         }
     }
 
-    /// Starts the harness and waits until it is done, or has to be.
+    /// Starts the harness and waits for its end, or ends it early.
     async fn run(&mut self, stop: impl Future<Output = ()>) -> Outcome {
-        self.answering.watch_process(self.warden.pid());
-        if let Err(error) = self.warden.launch(&self.launch).await {
+        self.answering.watch_process(self.supervisor.pid());
+        if let Err(error) = self.supervisor.launch(&self.launch).await {
             return Outcome::NotStarted(error);
         }
         let timeout = self.planned.timeout;
         let budget = self.planned.budget;
-        let drive = self.planned.harness.drive(&self.plan, &self.sandbox, &mut self.warden);
+        let drive = self.planned.harness.drive(&self.plan, &self.sandbox, &mut self.supervisor);
         let early = tokio::select! {
             done = drive => match done {
                 Ok(ended) => {
                     self.exit_code = Some(ended.code);
-                    return Outcome::Ended(ended);
+                    return Outcome::ProgramExit(ended);
                 }
                 Err(error) => Outcome::Failed(error),
             },
@@ -295,18 +306,18 @@ impl Show {
             },
             () = stop => Outcome::Interrupted,
         };
-        // Where nobody says how it ended, the warden still ends all that is left.
-        self.exit_code = self.warden.end().await.ok().map(|ended| ended.code);
+        // Without a report of its end, the supervisor still ends all remaining processes.
+        self.exit_code = self.supervisor.end().await.ok().map(|ended| ended.code);
         early
     }
 
-    /// Keeps what there is, and seals it if it is whole.
-    async fn close(mut self, outcome: Outcome) -> Result<Captured, HarnessError> {
+    /// Stores the results and seals the recording if it is complete.
+    async fn close(mut self, outcome: Outcome) -> Result<CaptureOutcome, HarnessError> {
         let reach = self.capture.stop(tokio::time::sleep(DRAIN)).await;
         let mut warnings = Vec::new();
-        // Whoever interrupts does not want to wait for a harness to tell its story.
+        // After an interruption, the user does not want to wait for exports.
         let patience = if matches!(outcome, Outcome::Interrupted) { Duration::ZERO } else { EXPORT_DEADLINE };
-        let exports = self.planned.harness.exports(&self.plan, &self.sandbox, &mut self.warden);
+        let exports = self.planned.harness.exports(&self.plan, &self.sandbox, &mut self.supervisor);
         let exports = match tokio::time::timeout(patience, exports).await {
             Ok(Ok(exports)) => exports,
             Ok(Err(error)) => {
@@ -321,12 +332,12 @@ impl Show {
                 Vec::new()
             }
         };
-        self.warden.finish().await;
+        self.supervisor.finish().await;
         let stderr_tail = self.listening.finish().await;
         warnings.extend(self.answering.unanswered());
         let replayed = self.answering.replayed();
         let mut finished = self.recorder.finish(DISK_DEADLINE).ok_or_else(|| {
-            HarnessError::outside("the recorder stopped by itself", "please report it: this is our mistake")
+            HarnessError::outside("the recorder stopped by itself", "please report this bug")
         })?;
         self.meter.read();
         let dir = self.settings.dir.clone();
@@ -337,7 +348,7 @@ impl Show {
         let incoming = copy::incoming(&self.sandbox.workspace(), &exports);
         let scenario = self.planned.as_run(&self.plan);
         for folder in ["workspace", "exports"] {
-            // Also where nothing is in them; an error comes again with the first file.
+            // Created even if empty. An error shows again with the first file.
             let _ = std::fs::create_dir(dir.join(folder));
         }
         let copied = finished.write_text(&dir, "scenario.json", scenario.as_bytes());
@@ -354,16 +365,16 @@ impl Show {
         if let Some(command) = &mut manifest.command {
             command.exit_code = self.exit_code;
         }
-        let verdict = Verdict::of(outcome, finished.counts, &self.meter, &stderr_tail, &self.plan);
+        let verdict = RunResult::of(outcome, finished.counts, &self.meter, &stderr_tail, &self.plan);
         if manifest.unsealed_because.is_none() {
             manifest.unsealed_because = verdict.unsealed_because;
         }
         let spent = self.planned.speaker.is_live().then_some(self.meter.spent);
         let failure = verdict.failure.or_else(|| unreachable(&reach));
-        // Why a harness gave up is to be found with whoever did not answer it.
+        // The reason for giving up is in the report of the model's replies.
         let because = match &replayed {
             Some(report) if !report.faults.is_empty() => {
-                Some("a fault was asked for; the report above says what happened".to_owned())
+                Some("a fault was requested; the report above says what happened".to_owned())
             }
             Some(report) if !report.misses.is_empty() => {
                 Some("the report above says what was not recorded".to_owned())
@@ -371,11 +382,12 @@ impl Show {
             _ => self
                 .answering
                 .unanswered()
-                .map(|_| "mend the script; the warning above says what it has no answer to".to_owned()),
+                .map(|_| "fix the script; the warning above names the request without an answer".to_owned()),
         };
-        let failure = failure.map(|failure| Failure { hint: because.unwrap_or(failure.hint), ..failure });
+        let failure =
+            failure.map(|failure| CaptureFailure { hint: because.unwrap_or(failure.hint), ..failure });
         let captured = seal(finished, dir, manifest, failure, warnings, spent)?;
-        Ok(Captured { replayed, ..captured })
+        Ok(CaptureOutcome { replayed, ..captured })
     }
 }
 
@@ -383,13 +395,13 @@ fn seal(
     finished: FinishedRecording,
     dir: PathBuf,
     manifest: Manifest,
-    failure: Option<Failure>,
+    failure: Option<CaptureFailure>,
     warnings: Vec<String>,
     spent_usd: Option<f64>,
-) -> Result<Captured, HarnessError> {
+) -> Result<CaptureOutcome, HarnessError> {
     let counts = finished.counts;
     let losses = finished.losses.clone();
-    let mut captured = Captured {
+    let mut captured = CaptureOutcome {
         unsealed_because: manifest.unsealed_because.clone(),
         round: manifest.round_the_proxy.clone(),
         network: manifest.network.as_ref().map_or(NetworkIsolation::Environment, |network| network.seal),
@@ -416,63 +428,68 @@ fn seal(
     }
 }
 
-/// A provider that never answered.
-fn unreachable(reach: &[UpstreamStatus]) -> Option<Failure> {
+/// Returns a provider that never answered as a failure.
+fn unreachable(reach: &[UpstreamStatus]) -> Option<CaptureFailure> {
     let silent = reach.iter().find(|reach| reach.answered == 0 && reach.last_error.is_some())?;
-    Some(Failure {
+    Some(CaptureFailure {
         what: silent.last_error.clone().unwrap_or_default(),
         hint: format!("check that `{}` can be reached from here", silent.url),
     })
 }
 
-/// What a run's end means for the recording and for whoever asked for it.
+/// The consequences of a run's end for the recording and the user.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Verdict {
+struct RunResult {
     unsealed_because: Option<String>,
-    failure: Option<Failure>,
+    failure: Option<CaptureFailure>,
 }
 
-impl Verdict {
+impl RunResult {
     fn of(outcome: Outcome, counts: Counts, meter: &Meter, stderr: &str, plan: &Plan) -> Self {
         let name = &plan.release.name;
         let program = plan.program.display();
         let read = format!("read `stderr.txt` in the recording, or try `{program} --version`");
         if let Some(words) = &meter.refusal {
-            // A harness that gave up by itself has left a whole recording; one that we had to end has not.
-            let ended = matches!(outcome, Outcome::Ended(_));
+            // If the harness ended by itself, its recording is complete; if we ended it, it is not.
+            let ended = matches!(outcome, Outcome::ProgramExit(_));
             return Self {
                 unsealed_because: (!ended)
                     .then(|| format!("`{name}` did not end after the provider refused")),
-                failure: Some(Failure {
+                failure: Some(CaptureFailure {
                     what: format!("the provider refused: {words}"),
                     hint: "check the key in the environment and the account's credit".to_owned(),
                 }),
             };
         }
         match outcome {
-            Outcome::Ended(Ended { code: 0, .. } | Ended { by_us: true, .. }) => Self::default(),
-            Outcome::Ended(Ended { code, .. }) => {
+            Outcome::ProgramExit(ProgramExit { code: 0, .. } | ProgramExit { by_us: true, .. }) => {
+                Self::default()
+            }
+            Outcome::ProgramExit(ProgramExit { code, .. }) => {
                 let said = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
-                // A run that failed is a run; one that never asked anything is none.
+                // A failed run is a valid recording. A run without any request is not.
                 let nothing = (counts.exchanges == 0)
-                    .then(|| format!("`{name}` ended with code {code} before it asked anything"));
+                    .then(|| format!("`{name}` ended with code {code} before it sent a request"));
                 let what = nothing.clone().unwrap_or_else(|| format!("`{name}` ended with code {code}"));
-                Self { unsealed_because: nothing, failure: Some(Failure { what: what + &said, hint: read }) }
+                Self {
+                    unsealed_because: nothing,
+                    failure: Some(CaptureFailure { what: what + &said, hint: read }),
+                }
             }
             Outcome::NotStarted(error) | Outcome::Failed(error) => {
                 Self::not_whole(error.to_string(), error.hint().map_or(read, str::to_owned))
             }
             Outcome::Timeout(after) => Self::not_whole(
-                format!("`{name}` was still running after {} s and was ended", after.as_secs()),
-                "`--timeout SECONDS` gives it longer".to_owned(),
+                format!("`{name}` was still running after {} s and was stopped", after.as_secs()),
+                "use a longer `--timeout SECONDS`".to_owned(),
             ),
             Outcome::Budget(spent) => Self::not_whole(
-                format!("`{name}` was ended at its budget, after ${spent:.4}"),
+                format!("`{name}` was stopped at its budget, after ${spent:.4}"),
                 "`--max-budget-usd` sets the limit".to_owned(),
             ),
             Outcome::Unpriced(model) => Self::not_whole(
-                format!("`{name}` used the model `{model}`, whose price is not known, and was ended"),
-                "use another `--model`, or leave `--max-budget-usd` out".to_owned(),
+                format!("`{name}` used the model `{model}`, which has no known price, and was stopped"),
+                "use another `--model`, or omit `--max-budget-usd`".to_owned(),
             ),
             Outcome::Interrupted => {
                 Self::not_whole(format!("`{name}` was interrupted"), "start it again".to_owned())
@@ -481,15 +498,15 @@ impl Verdict {
     }
 
     fn not_whole(what: String, hint: String) -> Self {
-        Self { unsealed_because: Some(what.clone()), failure: Some(Failure { what, hint }) }
+        Self { unsealed_because: Some(what.clone()), failure: Some(CaptureFailure { what, hint }) }
     }
 }
 
-/// The default folder of a recording: `goldens/HARNESS/VERSION/SCENARIO/runs/RUN`. Replays are no candidates for goldens
-/// and have a root of their own.
+/// Returns the default folder of a recording: `goldens/HARNESS/VERSION/SCENARIO/runs/RUN`. Replays cannot
+/// become goldens and have their own root.
 pub(crate) fn default_dir(
     root: &str,
-    harness: &dyn Harness,
+    harness: &dyn HarnessAdapter,
     folder: &str,
     scenario: &str,
     at: SystemTime,

@@ -1,4 +1,4 @@
-//! What the harness prints.
+//! Records the output of the harness.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read as _};
@@ -7,22 +7,22 @@ use std::time::Duration;
 use recording::{OutputStream, Recorder};
 use tokio::sync::oneshot;
 
-use crate::warden::Outputs;
+use crate::supervisor::Outputs;
 
-/// How much of the end is remembered, to be shown when something goes wrong.
+/// Bytes at the end of the output that are kept for error messages.
 const TAIL: usize = 2 << 10;
-/// How many lines of that are shown.
+/// Lines of those that are shown.
 const LINES: usize = 5;
-/// How long output is waited for after everything has ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Time to wait for output after all processes have ended.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The reading ends.
+/// The reading ends of the pipes.
 pub(super) struct Pipes {
     stdout: PipeReader,
     stderr: PipeReader,
 }
 
-/// Two pipes: their reading ends for us, their writing ends for the harness.
+/// Creates two pipes: reading ends for us, writing ends for the harness.
 pub(super) fn pipes() -> io::Result<(Pipes, Outputs)> {
     let (stdout, out) = io::pipe()?;
     let (stderr, err) = io::pipe()?;
@@ -30,36 +30,36 @@ pub(super) fn pipes() -> io::Result<(Pipes, Outputs)> {
 }
 
 impl Pipes {
-    /// Hands what comes to the recorder, on threads that end with the output.
-    pub(super) fn listen(self, recorder: &Recorder) -> io::Result<Listening> {
-        let stdout = hear(self.stdout, OutputStream::Stdout, recorder.clone())?;
-        let stderr = hear(self.stderr, OutputStream::Stderr, recorder.clone())?;
-        Ok(Listening { stdout, stderr })
+    /// Passes the output to the recorder, on threads that end with it.
+    pub(super) fn start_reading(self, recorder: &Recorder) -> io::Result<OutputReaders> {
+        let stdout = read_output(self.stdout, OutputStream::Stdout, recorder.clone())?;
+        let stderr = read_output(self.stderr, OutputStream::Stderr, recorder.clone())?;
+        Ok(OutputReaders { stdout, stderr })
     }
 }
 
-/// Both outputs, being heard.
-pub(super) struct Listening {
+/// The threads that read both outputs.
+pub(super) struct OutputReaders {
     stdout: oneshot::Receiver<String>,
     stderr: oneshot::Receiver<String>,
 }
 
-impl Listening {
-    /// Waits for the end of both; returns the last lines of standard error, in one.
+impl OutputReaders {
+    /// Waits for the end of both. Returns the last lines of standard error as one line.
     pub(super) async fn finish(self) -> String {
-        let _ = tokio::time::timeout(LAST_WORDS, self.stdout).await; // nobody can write to it any more
-        let tail = tokio::time::timeout(LAST_WORDS, self.stderr).await;
+        let _ = tokio::time::timeout(OUTPUT_TIMEOUT, self.stdout).await; // no process can write to it any more
+        let tail = tokio::time::timeout(OUTPUT_TIMEOUT, self.stderr).await;
         tail.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
-fn hear(
+fn read_output(
     mut from: PipeReader,
     output: OutputStream,
     recorder: Recorder,
 ) -> io::Result<oneshot::Receiver<String>> {
     let (over, heard) = oneshot::channel();
-    let hear = move || {
+    let read_output = move || {
         let mut tail = VecDeque::new();
         let mut buffer = vec![0; 16 << 10];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
@@ -68,9 +68,9 @@ fn hear(
             tail.drain(..tail.len().saturating_sub(TAIL));
             recorder.block_until_room();
         }
-        let _ = over.send(last_lines(&Vec::from(tail))); // nobody may wait for it any more
+        let _ = over.send(last_lines(&Vec::from(tail))); // the receiver may be gone
     };
-    std::thread::Builder::new().name("output".into()).spawn(hear)?;
+    std::thread::Builder::new().name("output".into()).spawn(read_output)?;
     Ok(heard)
 }
 

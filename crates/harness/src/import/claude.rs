@@ -1,7 +1,8 @@
-//! Claude Code's transcripts: one record a line, one file an agent.
+//! Claude Code's transcripts: one record per line, one file per agent.
 //!
-//! Newer versions keep sub-agents in a folder of their own with a `.meta.json` for each, which names the call that
-//! started it; older ones put them beside the session's file and say so only in that call's result.
+//! Newer versions keep sub-agents in a separate folder with a `.meta.json` for each, which names the call
+//! that started it. Older versions keep them beside the session's file and name them only in that call's
+//! result.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,12 +12,12 @@ use serde_json::{Value, json};
 use session::{Block, CallId, Reply, Role, ToolResult};
 use wire::dialect::{DecodedResponse, Dialect};
 
-use super::told::{Agent, Millis, Told, assemble};
-use super::{Imported, Leaving, Piece, Skips};
+use super::agents::{Agent, AgentTurn, Millis, assemble};
+use super::{ImportSource, ImportedSession, SkipCounter, SourceFile};
 
-/// How the name of a file about an agent ends.
+/// Suffix of files with data about an agent.
 pub(super) const META: &str = ".meta.json";
-/// Records that no model sees.
+/// Record types that no model sees.
 const BOOKKEEPING: &[&str] = &[
     "agent-name",
     "api-request",
@@ -33,10 +34,10 @@ const BOOKKEEPING: &[&str] = &[
     "system",
     "tools-used",
 ];
-/// The model of a reply that no model gave: the harness reports a failure in its name.
+/// The model name of messages that the harness itself wrote to report a failure.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// The session of the first record that names one; without such a record it is no transcript.
+/// Returns the session of the first record that names one. A file without such a record is no transcript.
 pub(super) fn session_of(bytes: &[u8]) -> Option<String> {
     let session = |line: &[u8]| {
         let record: Value = serde_json::from_slice(line).ok()?;
@@ -46,10 +47,10 @@ pub(super) fn session_of(bytes: &[u8]) -> Option<String> {
     lines(bytes).find_map(|(_, line)| session(line))
 }
 
-/// Reads a session from its transcripts, and whatever other sessions they tell of.
-pub(super) fn read(files: &[Piece]) -> Imported {
+/// Imports a session from its transcripts, and other sessions in them.
+pub(super) fn read(files: &[SourceFile]) -> ImportedSession {
     let mut reader = Reader::default();
-    let (about, transcripts): (Vec<&Piece>, Vec<&Piece>) =
+    let (about, transcripts): (Vec<&SourceFile>, Vec<&SourceFile>) =
         files.iter().partition(|file| file.name.ends_with(META));
     for file in transcripts {
         for (number, line) in lines(&file.bytes) {
@@ -66,7 +67,7 @@ pub(super) fn read(files: &[Piece]) -> Imported {
     reader.finish()
 }
 
-/// The lines that are not empty, numbered from 1.
+/// Returns the non-empty lines, numbered from 1.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let lines = bytes.split(|byte| *byte == b'\n').enumerate();
     lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim_ascii().is_empty())
@@ -74,25 +75,25 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 
 #[derive(Default)]
 struct Reader {
-    lanes: Vec<Growing>,
+    lanes: Vec<LaneBuilder>,
     /// Lanes by session and agent.
     places: HashMap<(String, Option<String>), usize>,
     seen: HashSet<String>,
-    /// The first record of each chain of an agent that has no id.
+    /// The first record of each chain, for agents without an id.
     roots: HashMap<String, String>,
-    /// Calls by the agent that their results say they started.
+    /// Calls by the agent that their results name.
     started: HashMap<String, CallId>,
-    skips: Skips,
+    skips: SkipCounter,
 }
 
-/// A lane, and what its next request will bring.
+/// A lane, and the content of its next request.
 #[derive(Default)]
-struct Growing {
+struct LaneBuilder {
     agent: Agent,
-    /// The provider's id of the last reply: a reply may be spread over several records.
+    /// The provider's id of the last reply. A reply may span several records.
     reply: Option<String>,
-    next: Told,
-    /// When the harness says it sent the next request.
+    next: AgentTurn,
+    /// The time of the next request, if the harness records it.
     sent_at: Option<Millis>,
     place: String,
 }
@@ -111,7 +112,7 @@ impl Reader {
         if let Some(uuid) = text("uuid")
             && !self.seen.insert(uuid.to_owned())
         {
-            return self.skips.add("records that stand there twice", place);
+            return self.skips.add("duplicate records", place);
         }
         let at = text("timestamp").and_then(millis);
         let agent = self.agent_of(record);
@@ -136,14 +137,14 @@ impl Reader {
             _ => lane.note(record, at),
         };
         match understood {
-            Understood::Used => {}
-            Understood::Known => self.skips.bookkeeping += 1,
-            Understood::Not(what) => self.skips.add(what, place),
+            RecordOutcome::Used => {}
+            RecordOutcome::Bookkeeping => self.skips.bookkeeping += 1,
+            RecordOutcome::Skipped(what) => self.skips.add(what, place),
         }
     }
 
-    /// The agent that a record belongs to; `None` is the session's own. Versions that gave agents no ids marked
-    /// their records as a side chain, which its first record stands for.
+    /// Returns the agent of a record; `None` for the main agent. Versions without agent ids mark records as a
+    /// side chain, which is identified by its first record.
     fn agent_of(&mut self, record: &Value) -> Option<String> {
         if let Some(agent) = record["agentId"].as_str() {
             return Some(agent.to_owned());
@@ -164,13 +165,13 @@ impl Reader {
             let is_main = agent.is_none();
             let agent =
                 Agent { session: Some(session.to_owned()), agent, is_main, began: at, ..Agent::default() };
-            lanes.push(Growing { agent, ..Growing::default() });
+            lanes.push(LaneBuilder { agent, ..LaneBuilder::default() });
             lanes.len() - 1
         })
     }
 
-    /// What a `.meta.json` says of an agent.
-    fn about(&mut self, file: &Piece) {
+    /// Reads a `.meta.json`.
+    fn about(&mut self, file: &SourceFile) {
         let place = || file.name.clone();
         let Ok(about) = serde_json::from_slice::<Value>(&file.bytes) else {
             return self.skips.add("files about agents that are not JSON", place);
@@ -188,7 +189,7 @@ impl Reader {
         agent.parent = parent;
     }
 
-    fn finish(mut self) -> Imported {
+    fn finish(mut self) -> ImportedSession {
         let mut agents = Vec::new();
         for lane in &mut self.lanes {
             let agent = &mut lane.agent;
@@ -199,29 +200,29 @@ impl Reader {
             }
             agents.push(std::mem::take(agent));
         }
-        self.skips.finish(assemble(Leaving::ClaudeTranscript.name(), agents))
+        self.skips.finish(assemble(ImportSource::ClaudeTranscript.name(), agents))
     }
 }
 
-/// What became of a record.
-enum Understood {
+/// Result of parsing a record.
+enum RecordOutcome {
     Used,
     /// No model saw it.
-    Known,
-    Not(String),
+    Bookkeeping,
+    Skipped(String),
 }
 
-impl Growing {
+impl LaneBuilder {
     fn user(
         &mut self,
         record: &Value,
         at: Option<Millis>,
         started: &mut HashMap<String, CallId>,
-    ) -> Understood {
+    ) -> RecordOutcome {
         let body = json!({ "messages": [record["message"]] }).to_string();
         let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes());
         let Some(message) = prompt.as_ref().ok().and_then(|prompt| prompt.messages.first()) else {
-            return Understood::Not("messages that cannot be read".to_owned());
+            return RecordOutcome::Skipped("messages that cannot be read".to_owned());
         };
         let at = at.unwrap_or_default();
         self.next.asked_at = self.next.asked_at.max(at);
@@ -240,7 +241,7 @@ impl Growing {
         if record["isCompactSummary"] == true {
             self.next.turn.marks.push(TurnMark::Compaction);
         }
-        Understood::Used
+        RecordOutcome::Used
     }
 
     fn result(&mut self, result: &ToolResult, at: Millis) {
@@ -264,20 +265,20 @@ impl Growing {
         self.next.turn.injected.push(SessionText { role, text: text.to_owned() });
     }
 
-    fn assistant(&mut self, record: &Value, at: Option<Millis>) -> Understood {
+    fn assistant(&mut self, record: &Value, at: Option<Millis>) -> RecordOutcome {
         let message = &record["message"];
         let outcome = Dialect::AnthropicMessages.decode_reply(message.to_string().as_bytes());
         let Ok(DecodedResponse::Reply(answer)) = outcome else {
-            return Understood::Not("replies that cannot be read".to_owned());
+            return RecordOutcome::Skipped("replies that cannot be read".to_owned());
         };
         if message["model"] == SYNTHETIC {
-            return Understood::Not("replies that no model gave".to_owned());
+            return RecordOutcome::Skipped("replies that no model wrote".to_owned());
         }
         let reply = answer.reply;
         let id = Some(reply.id.clone()).filter(|id| !id.is_empty());
         let at = at.unwrap_or_default();
-        let goes_on = id.is_some() && self.reply == id;
-        if !goes_on {
+        let continues = id.is_some() && self.reply == id;
+        if !continues {
             self.reply = id;
             let mut told = std::mem::take(&mut self.next);
             told.asked_at = self.sent_at.take().unwrap_or(if told.asked_at > 0 { told.asked_at } else { at });
@@ -289,11 +290,11 @@ impl Growing {
         let told = self.agent.turns.last_mut().expect("one was pushed, or the reply goes on");
         told.answered_at = at;
         extend(&mut told.turn, reply);
-        Understood::Used
+        RecordOutcome::Used
     }
 
-    /// What the harness adds by itself, where it says in which words.
-    fn attachment(&mut self, record: &Value) -> Understood {
+    /// Adds text that the harness attached, if the record contains it.
+    fn attachment(&mut self, record: &Value) -> RecordOutcome {
         let attachment = &record["attachment"];
         let role = match record["renderedRole"].as_str() {
             Some("system") => Role::System,
@@ -305,24 +306,24 @@ impl Growing {
             texts = self::texts(&attachment["prompt"]);
         }
         if texts.is_empty() {
-            return Understood::Known;
+            return RecordOutcome::Bookkeeping;
         }
         for text in texts {
-            // An agent's opening words are what it was asked, not what surrounds it.
+            // An attachment is not the agent's first prompt.
             self.next.turn.injected.push(SessionText { role, text: text.to_owned() });
         }
-        Understood::Used
+        RecordOutcome::Used
     }
 
-    fn note(&mut self, record: &Value, at: Option<Millis>) -> Understood {
+    fn note(&mut self, record: &Value, at: Option<Millis>) -> RecordOutcome {
         if record["type"] == "api-request" {
             self.sent_at = at;
         }
-        Understood::Known
+        RecordOutcome::Bookkeeping
     }
 }
 
-/// The texts in a content, which is one or a list of blocks.
+/// Returns the texts of a content, which is a string or a list of blocks.
 fn texts(content: &Value) -> Vec<&str> {
     match content {
         Value::String(text) => vec![text],
@@ -331,7 +332,7 @@ fn texts(content: &Value) -> Vec<&str> {
     }
 }
 
-/// Adds one record's part of a reply. Each repeats the usage, the last one knows it best.
+/// Adds a record's part of a reply. Each part repeats the usage; the last one is complete.
 fn extend(turn: &mut SessionTurn, reply: Reply) {
     if let Some(said) = reply.text() {
         turn.text = Some(match turn.text.take() {

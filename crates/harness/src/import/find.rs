@@ -1,20 +1,20 @@
-//! Which files to read.
+//! Selects the files to import.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Imported, Leaving, Piece, claude, opencode};
+use super::{ImportSource, ImportedSession, SourceFile, claude, opencode};
 use crate::error::HarnessError;
 use crate::sandbox::below;
 
-/// Reads the session that these files or folders hold.
+/// Imports the session in these files or folders.
 ///
-/// A transcript brings its sub-agents' transcripts along; of a recording's folder, only `exports/` is read. What a
-/// folder holds besides is passed over; a file that is named must be what it should be.
-pub fn import(source: Leaving, paths: &[impl AsRef<Path>]) -> Result<Imported, HarnessError> {
-    let mut files: Vec<Piece> = Vec::new();
+/// A transcript includes the transcripts of its sub-agents. Of a recording's folder, only `exports/` is read.
+/// Other files in a folder are skipped; a named file must have the right format.
+pub fn import(source: ImportSource, paths: &[impl AsRef<Path>]) -> Result<ImportedSession, HarnessError> {
+    let mut files: Vec<SourceFile> = Vec::new();
     for path in paths.iter().map(AsRef::as_ref) {
         let found = match path.is_dir() {
             true => folder(source, path)?,
@@ -29,7 +29,7 @@ pub fn import(source: Leaving, paths: &[impl AsRef<Path>]) -> Result<Imported, H
     Ok(source.read(&files))
 }
 
-fn folder(source: Leaving, path: &Path) -> Result<Vec<Piece>, HarnessError> {
+fn folder(source: ImportSource, path: &Path) -> Result<Vec<SourceFile>, HarnessError> {
     let exports = path.join("exports");
     let path = if exports.is_dir() { &exports } else { path };
     let mut found = Vec::new();
@@ -37,14 +37,14 @@ fn folder(source: Leaving, path: &Path) -> Result<Vec<Piece>, HarnessError> {
     for file in below(path).map_err(HarnessError::io("read", path))? {
         let kind = file.extension().and_then(OsStr::to_str).unwrap_or_default();
         let wanted = match source {
-            Leaving::OpencodeExport => kind == "json",
-            Leaving::ClaudeTranscript => kind == "jsonl" || is_meta(&file),
+            ImportSource::OpencodeExport => kind == "json",
+            ImportSource::ClaudeTranscript => kind == "jsonl" || is_meta(&file),
         };
         if !wanted || !file.is_file() {
             continue;
         }
         let piece = piece(&file)?;
-        if is_such(source, &piece) {
+        if has_format(source, &piece) {
             is_there = true;
         } else if !is_meta(&file) {
             continue;
@@ -54,27 +54,27 @@ fn folder(source: Leaving, path: &Path) -> Result<Vec<Piece>, HarnessError> {
     if is_there { Ok(found) } else { Err(nothing(source, path)) }
 }
 
-fn named(source: Leaving, path: &Path) -> Result<Vec<Piece>, HarnessError> {
+fn named(source: ImportSource, path: &Path) -> Result<Vec<SourceFile>, HarnessError> {
     let piece = piece(path)?;
-    if source == Leaving::OpencodeExport
+    if source == ImportSource::OpencodeExport
         && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&piece.bytes)
     {
         let what = format!("`{}` is not JSON: {error}", path.display());
-        return Err(HarnessError::you(what, "make it anew: `opencode export SESSION > session.json`"));
+        return Err(HarnessError::you(what, "create it again: `opencode export SESSION > session.json`"));
     }
-    if !is_such(source, &piece) {
-        let what = format!("`{}` is not {}", path.display(), source.called());
+    if !has_format(source, &piece) {
+        let what = format!("`{}` is not {}", path.display(), source.description());
         return Err(HarnessError::you(what, hint(source)));
     }
     let mut found = vec![piece];
-    if source == Leaving::ClaudeTranscript {
+    if source == ImportSource::ClaudeTranscript {
         found.extend(agents_of(path, &found[0])?);
     }
     Ok(found)
 }
 
-/// The transcripts of a session's sub-agents: in a folder named after it, or beside it.
-fn agents_of(path: &Path, main: &Piece) -> Result<Vec<Piece>, HarnessError> {
+/// Finds the transcripts of a session's sub-agents, in a folder with its name or beside it.
+fn agents_of(path: &Path, main: &SourceFile) -> Result<Vec<SourceFile>, HarnessError> {
     let session = claude::session_of(&main.bytes);
     let mut found = Vec::new();
     let own = path.with_extension("");
@@ -103,10 +103,10 @@ fn agents_of(path: &Path, main: &Piece) -> Result<Vec<Piece>, HarnessError> {
     Ok(found)
 }
 
-fn is_such(source: Leaving, piece: &Piece) -> bool {
+fn has_format(source: ImportSource, piece: &SourceFile) -> bool {
     match source {
-        Leaving::OpencodeExport => opencode::is_export(&piece.bytes),
-        Leaving::ClaudeTranscript => claude::session_of(&piece.bytes).is_some(),
+        ImportSource::OpencodeExport => opencode::is_export(&piece.bytes),
+        ImportSource::ClaudeTranscript => claude::session_of(&piece.bytes).is_some(),
     }
 }
 
@@ -114,25 +114,24 @@ fn is_meta(file: &Path) -> bool {
     file.to_string_lossy().ends_with(claude::META)
 }
 
-fn piece(path: &Path) -> Result<Piece, HarnessError> {
+fn piece(path: &Path) -> Result<SourceFile, HarnessError> {
     let bytes = fs::read(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => HarnessError::you(
-            format!("there is no `{}`", path.display()),
-            "give a file or a folder that exists",
-        ),
+        io::ErrorKind::NotFound => {
+            HarnessError::you(format!("there is no `{}`", path.display()), "name an existing file or folder")
+        }
         _ => HarnessError::io("read", path)(error),
     })?;
-    Ok(Piece { name: path.display().to_string(), bytes })
+    Ok(SourceFile { name: path.display().to_string(), bytes })
 }
 
-fn nothing(source: Leaving, path: &Path) -> HarnessError {
-    HarnessError::you(format!("there is not {} in `{}`", source.called(), path.display()), hint(source))
+fn nothing(source: ImportSource, path: &Path) -> HarnessError {
+    HarnessError::you(format!("`{}` does not contain {}", path.display(), source.description()), hint(source))
 }
 
-fn hint(source: Leaving) -> &'static str {
+fn hint(source: ImportSource) -> &'static str {
     match source {
-        Leaving::OpencodeExport => "make one: `opencode export SESSION > session.json`",
-        Leaving::ClaudeTranscript => {
+        ImportSource::OpencodeExport => "create one: `opencode export SESSION > session.json`",
+        ImportSource::ClaudeTranscript => {
             "they are below `~/.claude/projects`, one folder for each folder worked in"
         }
     }

@@ -1,12 +1,12 @@
-//! What harnesses leave behind, read as a session: Claude Code's transcripts, OpenCode's exports.
+//! Imports sessions from other harnesses: Claude Code transcripts, OpenCode exports.
 //!
-//! Start at [`import`]. The parsers ([`claude`], [`opencode`]) are pure: named bytes in, a session out. Nothing in
-//! these files stops them: what they do not know is skipped, counted and named.
+//! Start at [`import`]. The parsers ([`claude`], [`opencode`]) are pure: they take named bytes and return a
+//! session. Unknown content is never an error: it is skipped, counted and named.
 
+mod agents;
 mod claude;
 mod find;
 mod opencode;
-mod told;
 
 #[cfg(test)]
 mod tests;
@@ -21,17 +21,17 @@ use crate::error::HarnessError;
 
 pub use find::import;
 
-/// What a session is imported from.
+/// The format of the files to import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    /// What `opencode export` prints, a file for each session.
+pub enum ImportSource {
+    /// The output of `opencode export`, one file per session.
     OpencodeExport,
-    /// What Claude Code keeps below `.claude/projects`.
+    /// Files that Claude Code keeps below `.claude/projects`.
     ClaudeTranscript,
 }
 
-impl Leaving {
-    /// As the command line and the session's `source` name it.
+impl ImportSource {
+    /// The name on the command line and in the session's `source`.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpencodeExport => "opencode-export",
@@ -39,15 +39,15 @@ impl Leaving {
         }
     }
 
-    /// As errors speak of it.
-    fn called(self) -> &'static str {
+    /// The name in error messages.
+    fn description(self) -> &'static str {
         match self {
             Self::OpencodeExport => "an export of OpenCode",
             Self::ClaudeTranscript => "a transcript of Claude Code",
         }
     }
 
-    fn read(self, files: &[Piece]) -> Imported {
+    fn read(self, files: &[SourceFile]) -> ImportedSession {
         match self {
             Self::OpencodeExport => opencode::read(files),
             Self::ClaudeTranscript => claude::read(files),
@@ -55,57 +55,59 @@ impl Leaving {
     }
 }
 
-/// A session, as the harness itself tells it.
+/// An imported session.
 #[derive(Debug, Default)]
-pub struct Imported {
+pub struct ImportedSession {
     /// The session.
     pub envelope: Envelope,
-    /// What was not understood, or could not be placed.
-    pub skipped: Vec<Skipped>,
-    /// Entries that no model ever saw, and that are known as such.
+    /// Content that was not understood or could not be assigned.
+    pub skipped: Vec<SkippedContent>,
+    /// Number of known entries that no model saw.
     pub bookkeeping: usize,
 }
 
-/// Something that is not in the session.
+/// A kind of content that is not in the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Skipped {
-    /// What it is.
+pub struct SkippedContent {
+    /// Its description.
     pub what: String,
-    /// How often it was there.
+    /// Number of occurrences.
     pub count: usize,
-    /// Where it was first.
+    /// Place of the first occurrence.
     pub first: String,
 }
 
-/// A file, as the parsers see it.
-struct Piece {
-    /// Where it is, as people know it.
+/// A file to parse.
+struct SourceFile {
+    /// Its path, for messages.
     name: String,
     bytes: Vec<u8>,
 }
 
-/// Counts what is passed over.
+/// Counts skipped content.
 #[derive(Debug, Default)]
-struct Skips {
+struct SkipCounter {
     bookkeeping: usize,
     others: BTreeMap<String, (usize, String)>,
 }
 
-impl Skips {
+impl SkipCounter {
     fn add(&mut self, what: impl Into<String>, place: impl FnOnce() -> String) {
         self.others.entry(what.into()).or_insert_with(|| (0, place())).0 += 1;
     }
 
-    fn finish(self, envelope: Envelope) -> Imported {
-        let skipped = self.others.into_iter().map(|(what, (count, first))| Skipped { what, count, first });
-        Imported { envelope, skipped: skipped.collect(), bookkeeping: self.bookkeeping }
+    fn finish(self, envelope: Envelope) -> ImportedSession {
+        let skipped =
+            self.others.into_iter().map(|(what, (count, first))| SkippedContent { what, count, first });
+        ImportedSession { envelope, skipped: skipped.collect(), bookkeeping: self.bookkeeping }
     }
 }
 
-/// The session as the exports in a recording tell it; `None` where there are none that can be read.
+/// Imports the session from the exports in a recording; `None` if there are no readable ones.
 pub fn from_exports(recording: &Path) -> Option<Envelope> {
     let exports = recording.join("exports");
-    let sources = [Leaving::ClaudeTranscript, Leaving::OpencodeExport];
-    let read = |source: &Leaving| -> Result<Imported, HarnessError> { import(*source, &[&exports]) };
+    let sources = [ImportSource::ClaudeTranscript, ImportSource::OpencodeExport];
+    let read =
+        |source: &ImportSource| -> Result<ImportedSession, HarnessError> { import(*source, &[&exports]) };
     sources.iter().find_map(|source| read(source).ok()).map(|imported| imported.envelope)
 }

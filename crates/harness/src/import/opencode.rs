@@ -1,13 +1,13 @@
-//! OpenCode's exports: one JSON file a session, `{info, messages: [{info, parts}]}`.
+//! OpenCode's exports: one JSON file per session, `{info, messages: [{info, parts}]}`.
 
 use recording::normalize::{SessionCall, SessionResult, SessionText, SessionTurn};
 use serde_json::Value;
 use session::{CallId, Role, StopReason, Usage};
 
-use super::told::{Agent, Millis, Told, assemble};
-use super::{Imported, Leaving, Piece, Skips};
+use super::agents::{Agent, AgentTurn, Millis, assemble};
+use super::{ImportSource, ImportedSession, SkipCounter, SourceFile};
 
-/// Parts that are no words of anybody, or that the provider gets in another form.
+/// Parts without text of the conversation, or that the provider gets in another form.
 const BOOKKEEPING: &[&str] = &[
     "agent",
     "compaction",
@@ -21,15 +21,15 @@ const BOOKKEEPING: &[&str] = &[
     "subtask",
 ];
 
-/// Whether this is an export.
+/// Returns whether the bytes are an export.
 pub(super) fn is_export(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Value>(bytes)
         .is_ok_and(|export| export["info"]["id"].is_string() && export["messages"].is_array())
 }
 
-/// Reads a session and those that it began, a file for each.
-pub(super) fn read(files: &[Piece]) -> Imported {
-    let mut skips = Skips::default();
+/// Imports a session and its child sessions, one file each.
+pub(super) fn read(files: &[SourceFile]) -> ImportedSession {
+    let mut skips = SkipCounter::default();
     let mut exports: Vec<(Value, &str)> = Vec::new();
     for file in files {
         let Ok(export) = serde_json::from_slice::<Value>(&file.bytes) else { continue };
@@ -40,7 +40,8 @@ pub(super) fn read(files: &[Piece]) -> Imported {
     }
     let mut agents: Vec<Agent> = Vec::new();
     for (export, name) in &exports {
-        let mut reader = Reader { skips: &mut skips, name, agent: Agent::default(), next: Told::default() };
+        let mut reader =
+            Reader { skips: &mut skips, name, agent: Agent::default(), next: AgentTurn::default() };
         reader.session(export);
         for _ in &reader.next.turn.results {
             reader.skips.add("results that no reply followed", || (*name).to_owned());
@@ -52,11 +53,11 @@ pub(super) fn read(files: &[Piece]) -> Imported {
         agents[at].parent = exports.iter().position(|(other, _)| other["info"]["id"].as_str() == parent);
     }
     name_children(&exports, &mut agents, &mut skips);
-    skips.finish(assemble(Leaving::OpencodeExport.name(), agents))
+    skips.finish(assemble(ImportSource::OpencodeExport.name(), agents))
 }
 
-/// A call's part names the session that it began. One that continues a session names it too, but comes later.
-fn name_children(exports: &[(Value, &str)], agents: &mut [Agent], skips: &mut Skips) {
+/// Sets the call of each child session. A call that continues a session names it as well, but comes later.
+fn name_children(exports: &[(Value, &str)], agents: &mut [Agent], skips: &mut SkipCounter) {
     let mut missing: Vec<&str> = Vec::new();
     for (export, name) in exports {
         for part in parts(export) {
@@ -66,7 +67,9 @@ fn name_children(exports: &[(Value, &str)], agents: &mut [Agent], skips: &mut Sk
                 None if missing.contains(&child) => {}
                 None => {
                     missing.push(child);
-                    skips.add("sessions that a call began and no file holds", || format!("{name}: {child}"));
+                    skips.add("sessions that a call started but no file contains", || {
+                        format!("{name}: {child}")
+                    });
                 }
             }
         }
@@ -84,11 +87,11 @@ fn parts(export: &Value) -> impl Iterator<Item = &Value> {
 }
 
 struct Reader<'r> {
-    skips: &'r mut Skips,
+    skips: &'r mut SkipCounter,
     name: &'r str,
     agent: Agent,
-    /// What the next request will bring.
-    next: Told,
+    /// The content of the next request.
+    next: AgentTurn,
 }
 
 impl Reader<'_> {
@@ -117,7 +120,7 @@ impl Reader<'_> {
                     self.agent.opening.get_or_insert_with(|| text.to_owned());
                     self.next.turn.injected.push(SessionText { role: Role::User, text: text.to_owned() });
                 }
-                (kind, _) => self.pass_over(kind),
+                (kind, _) => self.skip_part(kind),
             }
         }
         if !self.agent.is_main {
@@ -126,7 +129,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One message may hold several replies: each begins with a `step-start`.
+    /// A message may contain several replies: each starts with a `step-start`.
     fn assistant(&mut self, message: &Value) {
         let (info, empty) = (&message["info"], Vec::new());
         let parts = message["parts"].as_array().unwrap_or(&empty);
@@ -141,11 +144,11 @@ impl Reader<'_> {
         }
         let only = steps.len() == 1;
         for step in steps {
-            // What stands before the first step is none.
+            // Parts before the first step are no reply.
             if only || step.first().is_some_and(is_start) || step.iter().any(is_said) {
                 self.step(info, step, only);
             } else {
-                step.iter().for_each(|part| self.pass_over(part["type"].as_str()));
+                step.iter().for_each(|part| self.skip_part(part["type"].as_str()));
             }
         }
     }
@@ -153,7 +156,7 @@ impl Reader<'_> {
     fn step(&mut self, info: &Value, parts: &[Value], only: bool) {
         let created = info["time"]["created"].as_i64().unwrap_or_default();
         let mut told = std::mem::take(&mut self.next);
-        // A message is made when its first request is sent; a later step of it follows the results before.
+        // A message is created when its first request is sent; a later step follows the results before it.
         told.asked_at = told.results_at.iter().copied().fold(created, Millis::max);
         told.turn.message = info["id"].as_str().map(str::to_owned);
         let model = info["modelID"].as_str().map(str::to_owned);
@@ -170,7 +173,7 @@ impl Reader<'_> {
             match (part["type"].as_str(), part["text"].as_str()) {
                 (Some("text"), Some(text)) if part["ignored"] != true => texts.push(text),
                 (Some("tool"), _) => self.tool(part, &mut told.turn),
-                (kind, _) => self.pass_over(kind),
+                (kind, _) => self.skip_part(kind),
             }
         }
         told.turn.text = (!texts.is_empty()).then(|| texts.join("\n"));
@@ -179,7 +182,7 @@ impl Reader<'_> {
         self.agent.turns.push(told);
     }
 
-    /// A call, and its result, which the next request brings.
+    /// Adds a call, and its result to the next request.
     fn tool(&mut self, part: &Value, turn: &mut SessionTurn) {
         let (Some(id), Some(name)) = (part["callID"].as_str(), part["tool"].as_str()) else {
             return self.skips.add("calls without an id or a tool", || self.name.to_owned());
@@ -201,7 +204,7 @@ impl Reader<'_> {
         self.next.results_at.push(state["time"]["end"].as_i64().unwrap_or_default());
     }
 
-    fn pass_over(&mut self, kind: Option<&str>) {
+    fn skip_part(&mut self, kind: Option<&str>) {
         match kind {
             Some(kind) if BOOKKEEPING.contains(&kind) || kind == "text" => self.skips.bookkeeping += 1,
             other => {
@@ -212,7 +215,7 @@ impl Reader<'_> {
     }
 }
 
-/// Newer versions count reasoning apart from output; the total shows which of both it is.
+/// Reads token counts. Newer versions count reasoning apart from output; the total shows which it is.
 fn usage(tokens: &Value) -> Usage {
     let count = |value: &Value| value.as_u64().unwrap_or_default();
     let (output, reasoning) = (count(&tokens["output"]), count(&tokens["reasoning"]));

@@ -1,4 +1,4 @@
-//! Sessions as two harnesses tell them, in our own words, each in the shapes of an older and a newer version.
+//! Sessions in the formats of two harnesses, in our own words, each for an older and a newer version.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn check(source: Leaving, files: Vec<(&str, String)>, expected: Expect) {
-    let piece = |(name, text): (&str, String)| Piece { name: name.to_owned(), bytes: text.into_bytes() };
-    let files: Vec<Piece> = files.into_iter().map(piece).collect();
+fn check(source: ImportSource, files: Vec<(&str, String)>, expected: Expect) {
+    let piece = |(name, text): (&str, String)| SourceFile { name: name.to_owned(), bytes: text.into_bytes() };
+    let files: Vec<SourceFile> = files.into_iter().map(piece).collect();
     let imported = source.read(&files);
     let mut text = rendered(&imported.envelope);
     for skipped in &imported.skipped {
@@ -70,7 +70,7 @@ fn render(lane: &SessionLane, depth: usize, text: &mut String) {
     }
 }
 
-/// A record of a transcript. `at` is in seconds, `agent` empty for the session's own.
+/// A transcript record. `at` is in seconds; `agent` is empty for the main agent.
 fn record(kind: &str, agent: &str, uuid: &str, at: u32, more: Value) -> String {
     let mut record = json!({ "type": kind, "sessionId": "session-1", "uuid": uuid,
         "timestamp": format!("2026-01-01T00:00:{at:02}.000Z"), "isSidechain": !agent.is_empty() });
@@ -86,7 +86,7 @@ fn user(agent: &str, uuid: &str, at: u32, content: Value) -> String {
     record("user", agent, uuid, at, json!({ "message": { "role": "user", "content": content } }))
 }
 
-/// A part of the reply `id`; every part repeats the usage.
+/// A part of the reply `id`. Each part repeats the usage.
 fn reply(agent: &str, uuid: &str, at: u32, id: &str, block: Value, stop: Option<&str>) -> String {
     let message = json!({ "type": "message", "role": "assistant", "id": id, "model": "a-model", "content": [block],
         "stop_reason": stop, "usage": { "input_tokens": 10, "output_tokens": 3 } });
@@ -120,7 +120,7 @@ fn agents_in_a_folder_name_their_calls() {
         ),
         reply("", "a1", 2, "reply-1", json!({ "type": "thinking", "thinking": "two" }), None),
         reply("", "a2", 2, "reply-1", call("call-1", "Agent", launch("Go north.")), Some("tool_use")),
-        // Tools start before the reply has ended, so a result may stand in the middle of it.
+        // Tools start before the reply has ended, so a result may come between its parts.
         user("", "u3", 3, result("call-1", "gone, id scout-north1")),
         reply("", "a3", 3, "reply-1", call("call-2", "Agent", launch("Go south.")), Some("tool_use")),
         user("", "u4", 4, result("call-2", "gone, id scout-south2")),
@@ -157,7 +157,7 @@ fn agents_in_a_folder_name_their_calls() {
         json!({ "agentType": "scout", "toolUseId": call, "parentAgentId": parent }).to_string()
     };
     check(
-        Leaving::ClaudeTranscript,
+        ImportSource::ClaudeTranscript,
         vec![
             ("p/session-1.jsonl", main.concat()),
             ("p/session-1/subagents/agent-scout-north1.jsonl", north.concat()),
@@ -206,7 +206,7 @@ fn agents_beside_the_session_are_found_by_prompt_and_id() {
         started(parsed(user("", "u2", 8, result("call-3", "sand"))), "c333333"),
         user("", "u3", 8, result("call-1", "snow, said b222222")),
         user("", "u4", 8, result("call-2", "snow, said a111111")),
-        // A harness may write down that the provider failed, in the model's name.
+        // A harness may report a provider failure as a message of the model.
         record(
             "assistant",
             "",
@@ -233,7 +233,7 @@ fn agents_beside_the_session_are_found_by_prompt_and_id() {
         turns.concat()
     };
     check(
-        Leaving::ClaudeTranscript,
+        ImportSource::ClaudeTranscript,
         vec![
             ("p/agent-a111111.jsonl", scout("a111111", 3, "Go north.", "snow")),
             ("p/agent-b222222.jsonl", scout("b222222", 4, "Go north.", "snow")),
@@ -256,8 +256,8 @@ fn agents_beside_the_session_are_found_by_prompt_and_id() {
               2/6 a5 [Compaction] ["So far: snow."] [call-3="sand", call-1="snow, said b222222", call-2="snow, said a111111"] -> "Snow and sand." Some(EndTurn)
             side-1 of - by -: -, session-1/d444444, 10+3 tokens
               1/1 d4444442 ["Are you there?"] [] -> "yes" None
-            skipped 1 records that stand there twice (p/session-1.jsonl:11)
-            skipped 1 replies that no model gave (p/session-1.jsonl:8)
+            skipped 1 duplicate records (p/session-1.jsonl:11)
+            skipped 1 replies that no model wrote (p/session-1.jsonl:8)
         "#]],
     );
 }
@@ -281,7 +281,7 @@ fn agents_without_an_id_are_side_chains() {
         reply("", "a2", 6, "reply-2", text("It went."), Some("end_turn")),
     ];
     check(
-        Leaving::ClaudeTranscript,
+        ImportSource::ClaudeTranscript,
         vec![("session-1.jsonl", main.concat())],
         expect![[r#"
         main of - by -: -, session-1/-, 20+6 tokens
@@ -294,7 +294,7 @@ fn agents_without_an_id_are_side_chains() {
     );
 }
 
-/// An export; `messages` are `(id, role, created, parts)`.
+/// An export. `messages` are `(id, role, created, parts)`.
 fn export(id: &str, parent: Option<&str>, messages: &[(&str, &str, u32, Value)]) -> String {
     let message = |(id, role, created, parts): &(&str, &str, u32, Value)| {
         json!({ "info": { "id": id, "role": role, "time": { "created": created }, "modelID": "a-model", "agent": "scout" },
@@ -376,7 +376,7 @@ fn sessions_are_children_of_the_calls_that_name_them() {
         export(id, Some("ses_main"), &messages)
     };
     check(
-        Leaving::OpencodeExport,
+        ImportSource::OpencodeExport,
         vec![
             ("a.json", child("ses_north", 20, "snow")),
             ("b.json", child("ses_south", 15, "sand")),
@@ -399,7 +399,7 @@ fn sessions_are_children_of_the_calls_that_name_them() {
             skipped 1 calls that have no result (main.json: call-5)
             skipped 1 parts of type `hologram` (main.json)
             skipped 1 replies that never came (main.json)
-            skipped 1 sessions that a call began and no file holds (main.json: ses_gone)
+            skipped 1 sessions that a call started but no file contains (main.json: ses_gone)
         "#]],
     );
 }
@@ -434,7 +434,7 @@ fn each_step_of_a_message_is_a_turn() {
         ],
     );
     check(
-        Leaving::OpencodeExport,
+        ImportSource::OpencodeExport,
         vec![("main.json", main)],
         expect![[r#"
         main of - by -: -, ses_main/-, 30+13 tokens
@@ -466,12 +466,12 @@ fn a_transcript_brings_its_own_agents_along() {
     put("session-1/subagents/agent-below22.meta.json", json!({ "agentType": "scout" }).to_string());
     put("agent-other33.jsonl", said("other33", "d").replace("session-1", "session-2"));
     put("exports/elsewhere.jsonl", said("", "e"));
-    let imported = import(Leaving::ClaudeTranscript, &[&main]).expect("a session");
+    let imported = import(ImportSource::ClaudeTranscript, &[&main]).expect("a session");
     assert_eq!(imported.envelope.agents().len() + imported.envelope.side.len(), 3);
     assert_eq!(imported.skipped, []);
-    let of_a_recording = import(Leaving::ClaudeTranscript, &[place.path()]).expect("its exports");
+    let of_a_recording = import(ImportSource::ClaudeTranscript, &[place.path()]).expect("its exports");
     assert_eq!(of_a_recording.envelope.agents().len(), 1);
     assert_eq!(from_exports(place.path()), Some(of_a_recording.envelope));
-    assert!(import(Leaving::OpencodeExport, &[place.path()]).is_err());
+    assert!(import(ImportSource::OpencodeExport, &[place.path()]).is_err());
     assert_eq!(from_exports(&place.path().join("session-1")), None);
 }

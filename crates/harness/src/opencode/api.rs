@@ -1,4 +1,4 @@
-//! OpenCode's own API, as far as a conversation needs it.
+//! Client of the part of OpenCode's API that a conversation needs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use tokio::time::{Instant, sleep};
 use super::http::{self, Answer};
 use super::model::Model;
 use crate::error::HarnessError;
-use crate::warden::Warden;
+use crate::supervisor::Supervisor;
 
-/// How long the server may take to come up, on a busy machine too.
+/// Time for the server to start, even on a busy machine.
 const START: Duration = Duration::from_secs(90);
-/// A server that is asked too early takes the connection and never answers: ask again soon.
+/// Timeout while the server starts: it accepts early connections but never answers them.
 const EARLY: Duration = Duration::from_secs(2);
-/// How long an answer may take.
+/// Timeout of a response.
 const ANSWER: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A server that runs under the warden.
+/// A server that runs below the supervisor.
 pub(super) struct Api<'w> {
-    pub(super) warden: &'w mut Warden,
+    pub(super) supervisor: &'w mut Supervisor,
     port: u16,
 }
 
 impl<'w> Api<'w> {
     /// Waits until the server answers.
-    pub(super) async fn reach(warden: &'w mut Warden, port: u16) -> Result<Self, HarnessError> {
-        let mut api = Self { warden, port };
+    pub(super) async fn reach(supervisor: &'w mut Supervisor, port: u16) -> Result<Self, HarnessError> {
+        let mut api = Self { supervisor, port };
         let begun = Instant::now();
         loop {
             let why = match api.ask("GET", "/session/status", None, EARLY).await {
@@ -47,13 +47,13 @@ impl<'w> Api<'w> {
         }
     }
 
-    /// Begins a session and returns its id.
+    /// Creates a session and returns its id.
     pub(super) async fn create(&mut self) -> Result<String, HarnessError> {
         let answer = self.call("POST", "/session", Some(&json!({}))).await?;
         answer["id"].as_str().map(str::to_owned).ok_or_else(|| refused("POST /session", &answer))
     }
 
-    /// Sends a prompt, and does not wait for its reply.
+    /// Sends a prompt without waiting for the reply.
     pub(super) async fn prompt(
         &mut self,
         session: &str,
@@ -68,7 +68,7 @@ impl<'w> Api<'w> {
         self.call("POST", &path, Some(&body)).await.map(|_| ())
     }
 
-    /// The sessions that are at work.
+    /// Returns the sessions that are not idle.
     pub(super) async fn busy(&mut self) -> Result<BTreeSet<String>, HarnessError> {
         let answer = self.call("GET", "/session/status", None).await?;
         let sessions = answer.as_object().ok_or_else(|| refused("GET /session/status", &answer))?;
@@ -76,20 +76,20 @@ impl<'w> Api<'w> {
         Ok(busy.map(|(session, _)| session.clone()).collect())
     }
 
-    /// How many messages a session has.
+    /// Returns the number of messages in a session.
     pub(super) async fn messages(&mut self, session: &str) -> Result<usize, HarnessError> {
         let answer = self.call("GET", &format!("/session/{session}/message"), None).await?;
         Ok(answer.as_array().map_or(0, Vec::len))
     }
 
-    /// The sessions that a session began.
+    /// Returns the child sessions of a session.
     pub(super) async fn children(&mut self, session: &str) -> Result<Vec<String>, HarnessError> {
         let answer = self.call("GET", &format!("/session/{session}/children"), None).await?;
         let children = answer.as_array().into_iter().flatten();
         Ok(children.filter_map(|child| Some(child["id"].as_str()?.to_owned())).collect())
     }
 
-    /// Aborts what a session does.
+    /// Aborts the work of a session.
     pub(super) async fn abort(&mut self, session: &str) -> Result<(), HarnessError> {
         self.call("POST", &format!("/session/{session}/abort"), Some(&json!({}))).await.map(|_| ())
     }
@@ -115,7 +115,7 @@ impl<'w> Api<'w> {
         body: Option<&Value>,
         deadline: Duration,
     ) -> Result<Answer, String> {
-        let tcp = self.warden.connect(self.port).await.map_err(|error| error.to_string())?;
+        let tcp = self.supervisor.connect(self.port).await.map_err(|error| error.to_string())?;
         http::ask(tcp, method, path, body, deadline).await
     }
 }
@@ -123,7 +123,7 @@ impl<'w> Api<'w> {
 fn too_old(path: &str) -> HarnessError {
     HarnessError::you(
         format!("this version of OpenCode has no `{path}` in its API"),
-        "take a newer one with `--harness-version`, or a scenario that does without `serve`",
+        "use a newer `--harness-version`, or a scenario without the mode `serve`",
     )
 }
 

@@ -1,4 +1,4 @@
-//! What `opencode export` says of the main session and of every session that came of it.
+//! Exports the main session and all its descendants with `opencode export`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::drive::sessions_file;
+use super::serve::sessions_file;
 use super::settings;
-use crate::adapter::{Doing, Export, Launch, Plan};
+use crate::adapter::{Export, HarnessFuture, Launch, Plan};
 use crate::error::HarnessError;
 use crate::sandbox::Sandbox;
-use crate::warden::Warden;
+use crate::supervisor::Supervisor;
 
-/// How long one export may take.
+/// Time limit of one export.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How ids of sessions begin, in every version.
+/// The prefix of session ids in all versions.
 const ID: &str = "ses_";
 
-/// Exports them: `opencode_export.json` for the main session, `opencode_export.<id>.json` for the others.
+/// Exports to `opencode_export.json` for the main session and `opencode_export.<id>.json` for the others.
 pub(crate) fn exports<'a>(
     plan: &'a Plan,
     sandbox: &'a Sandbox,
-    warden: &'a mut Warden,
-) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
+    supervisor: &'a mut Supervisor,
+) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
     Box::pin(async {
-        let exporter = Exporter { plan, sandbox, warden };
+        let exporter = Exporter { plan, sandbox, supervisor };
         exporter.all().await
     })
 }
@@ -34,7 +34,7 @@ pub(crate) fn exports<'a>(
 struct Exporter<'a> {
     plan: &'a Plan,
     sandbox: &'a Sandbox,
-    warden: &'a mut Warden,
+    supervisor: &'a mut Supervisor,
 }
 
 impl Exporter<'_> {
@@ -44,7 +44,7 @@ impl Exporter<'_> {
         let mut exports = Vec::new();
         while let Some(id) = known.pop_front() {
             let Some((path, text)) = self.one(&id).await? else { continue };
-            // A session names those it began, somewhere in its messages.
+            // A session's messages contain the ids of its child sessions.
             let named = ids(&text).filter(|id| seen.insert(id.clone())).collect::<Vec<_>>();
             known.extend(named);
             let name = match exports.is_empty() {
@@ -56,7 +56,7 @@ impl Exporter<'_> {
         Ok(exports)
     }
 
-    /// The sessions that can be known beforehand, the main one first.
+    /// Returns the sessions that are known before exporting, the main one first.
     async fn known(&mut self) -> Result<Vec<String>, HarnessError> {
         if let Ok(list) = fs::read_to_string(sessions_file(self.sandbox)) {
             return Ok(list.lines().map(str::to_owned).collect());
@@ -68,7 +68,7 @@ impl Exporter<'_> {
         Ok(oldest_first(&list))
     }
 
-    /// One session's export: where it is, and what it says. `None` where there is no such session.
+    /// Exports one session. Returns path and text, or `None` if the session does not exist.
     async fn one(&mut self, id: &str) -> Result<Option<(PathBuf, String)>, HarnessError> {
         let path = self.sandbox.scratch().join(format!("{id}.json"));
         self.opencode(&["export", id], path.clone()).await?;
@@ -79,17 +79,17 @@ impl Exporter<'_> {
 
     async fn opencode(&mut self, args: &[&str], stdout: PathBuf) -> Result<(), HarnessError> {
         let mut env = settings::env(self.sandbox);
-        // Settings would load plugins, which take seconds and have no say in this.
+        // Settings would load plugins, which take seconds and do not affect exports.
         let empty = self.sandbox.scratch().join("config");
         env.insert("XDG_CONFIG_HOME".into(), empty.display().to_string());
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let launch = Launch { program: self.plan.program.clone(), args, env };
-        // Its exit code is 0 for sessions that are not there, too: what it prints decides.
-        self.warden.run(&launch, stdout, DEADLINE).await.map(|_| ())
+        // Its exit code is 0 even for missing sessions, so the output decides.
+        self.supervisor.run(&launch, stdout, DEADLINE).await.map(|_| ())
     }
 }
 
-/// The sessions of a list, in the order in which they began.
+/// Returns the sessions of a list in order of creation.
 fn oldest_first(list: &Value) -> Vec<String> {
     let sessions = list.as_array().into_iter().flatten();
     let by_time: BTreeMap<(u64, &str), &str> = sessions
@@ -101,7 +101,7 @@ fn oldest_first(list: &Value) -> Vec<String> {
     by_time.into_values().map(str::to_owned).collect()
 }
 
-/// Every id of a session in a text.
+/// Finds all session ids in a text.
 fn ids(text: &str) -> impl Iterator<Item = String> {
     text.match_indices(ID).map(|(at, _)| {
         let rest = &text[at + ID.len()..];

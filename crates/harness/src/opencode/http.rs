@@ -1,4 +1,4 @@
-//! As much of HTTP as a small API on loopback needs: one request, one answer, one connection.
+//! A minimal HTTP client for an API on loopback: one request and one response per connection.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// What came back.
+/// A response.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// Null where there was no JSON.
+    /// Null if the body is not JSON.
     pub(super) json: Value,
 }
 
-/// Asks, and hears the whole answer within the deadline.
+/// Sends a request and reads the whole response within the deadline.
 pub(super) async fn ask(
     mut tcp: TcpStream,
     method: &str,
@@ -44,7 +44,7 @@ pub(super) async fn ask(
     tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| late())
 }
 
-/// The answer, once it is whole.
+/// Parses a response when it is complete.
 fn parse(heard: &[u8], closed: bool) -> Result<Option<Answer>, String> {
     let Some(end) = heard.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
     let head = String::from_utf8_lossy(&heard[..end]);
@@ -68,7 +68,7 @@ fn parse(heard: &[u8], closed: bool) -> Result<Option<Answer>, String> {
     Ok(body.map(|body| Answer { status, json: serde_json::from_slice(&body).unwrap_or(Value::Null) }))
 }
 
-/// A chunked body, once its last chunk is there.
+/// Joins a chunked body when its last chunk has arrived.
 fn chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {

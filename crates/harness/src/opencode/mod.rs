@@ -1,34 +1,34 @@
-//! OpenCode, by its command line or by its server.
+//! OpenCode, by its command line or its server.
 //!
-//! `run` is what people type; it ends when the main agent goes idle, and takes whatever still runs in the
-//! background with it. So what comes later, as a wake-up, is only seen under `serve`, which we talk to.
+//! `run` is the usual command. It ends when the main agent is idle and kills background work. Later wake-ups
+//! are only visible with `serve`, which we drive.
 
 mod api;
-mod drive;
 mod export;
 mod http;
 mod model;
 mod program;
+mod serve;
 mod settings;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::adapter::{Doing, Export, Harness, Install, Launch, Mode, Package, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, HarnessFuture, Install, Launch, Mode, Package, Plan, Release};
 use crate::error::HarnessError;
 use crate::sandbox::Sandbox;
-use crate::warden::{Ended, Warden};
-pub(crate) use drive::drive;
+use crate::supervisor::{ProgramExit, Supervisor};
 pub(crate) use export::exports;
 pub(crate) use program::find as program;
+pub(crate) use serve::drive;
 pub(crate) use settings::write_json;
 
 /// `opencode run`.
 pub(crate) const RUN: &str = "run";
-/// `opencode serve`, until nothing happens any more.
+/// `opencode serve`, until all agents are idle.
 pub(crate) const SERVE: &str = "serve";
-/// The same, with somebody who cancels.
+/// Like serve, with one sub-agent aborted by the user.
 pub(crate) const ABORT: &str = "abort";
 
 pub(crate) const MODES: &[Mode] = &[
@@ -43,7 +43,7 @@ pub(crate) const MODES: &[Mode] = &[
 /// OpenCode.
 pub(crate) struct OpenCode;
 
-impl Harness for OpenCode {
+impl HarnessAdapter for OpenCode {
     fn name(&self) -> &'static str {
         "opencode"
     }
@@ -80,32 +80,32 @@ impl Harness for OpenCode {
         &'a self,
         plan: &'a Plan,
         sandbox: &'a Sandbox,
-        warden: &'a mut Warden,
-    ) -> Doing<'a, Result<Ended, HarnessError>> {
-        drive(plan, sandbox, warden)
+        supervisor: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<ProgramExit, HarnessError>> {
+        drive(plan, sandbox, supervisor)
     }
 
     fn exports<'a>(
         &'a self,
         plan: &'a Plan,
         sandbox: &'a Sandbox,
-        warden: &'a mut Warden,
-    ) -> Doing<'a, Result<Vec<Export>, HarnessError>> {
-        exports(plan, sandbox, warden)
+        supervisor: &'a mut Supervisor,
+    ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
+        exports(plan, sandbox, supervisor)
     }
 }
 
-/// Known to every version that is tested.
+/// Known to all tested versions.
 pub(crate) const DEFAULT_MODEL: &str = "anthropic/claude-haiku-4-5";
 
-/// The program, and the package that it would else try to install into every folder of settings: of the same version,
-/// or of the one before where a registry does not have that.
+/// The program, and the plugin package that OpenCode would otherwise install into every settings folder: of
+/// the same version, or an older one if the registry lacks it.
 pub(crate) fn packages(version: &str) -> Vec<Package> {
     let package = |name: &str, version: String| Package { name: name.into(), version };
     vec![package("opencode-ai", version.to_owned()), package(settings::PLUGIN_API, format!("<={version}"))]
 }
 
-/// Writes the settings, `more` among them, and says how it is started.
+/// Writes the settings, including `more`, and returns the command to start.
 pub(crate) fn prepare(
     plan: &Plan,
     sandbox: &Sandbox,
@@ -115,7 +115,7 @@ pub(crate) fn prepare(
     settings::write(plan, sandbox, &model, more)?;
     let mut args = match plan.mode.as_deref() {
         Some(SERVE | ABORT) => {
-            let port = drive::choose_port(sandbox)?;
+            let port = serve::choose_port(sandbox)?;
             [SERVE, "--hostname", "127.0.0.1", "--port", &port.to_string()].map(str::to_owned).to_vec()
         }
         _ => [RUN, "--format", "json", "--model", &plan.model].map(str::to_owned).to_vec(),

@@ -1,18 +1,18 @@
-//! Models by `PROVIDER/MODEL`, as OpenCode itself names them.
+//! Models as `PROVIDER/MODEL`, in OpenCode's notation.
 
 use serde_json::{Value, json};
 
 use crate::adapter::Endpoints;
 use crate::error::HarnessError;
 
-/// How a model is asked: each speaks another dialect.
+/// The API of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `anthropic/…`: Anthropic Messages.
     Anthropic,
     /// `openai/…`: OpenAI Responses.
     OpenAi,
-    /// `compatible/…`: OpenAI Chat Completions, as most other providers have it.
+    /// `compatible/…`: OpenAI Chat Completions, as most other providers offer it.
     Compatible,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Reads `PROVIDER/MODEL`.
+    /// Parses `PROVIDER/MODEL`.
     pub(super) fn of(name: &str) -> Result<Self, HarnessError> {
         let wrong = || {
             HarnessError::you(
@@ -43,12 +43,12 @@ impl Model {
         Ok(Self { dialect, provider: provider.to_owned(), id: id.to_owned() })
     }
 
-    /// `PROVIDER/MODEL`.
+    /// Returns `PROVIDER/MODEL`.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.provider, self.id)
     }
 
-    /// The package of the AI SDK that asks it, and the variable that it would take a key from.
+    /// The AI SDK package that calls it, and the variable of its key.
     fn package(&self) -> (&'static str, &'static str) {
         match self.dialect {
             Dialect::Anthropic => ("@ai-sdk/anthropic", "ANTHROPIC_API_KEY"),
@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// The provider's part of `opencode.json`.
+    /// The provider's section of `opencode.json`.
     pub(super) fn provider_settings(&self, endpoints: &Endpoints) -> Value {
         let options = match self.dialect {
             Dialect::Anthropic => json!({
@@ -69,7 +69,7 @@ impl Model {
             }
         };
         match self.dialect {
-            // An empty model keeps what OpenCode knows of it, and makes it exist where it knows nothing.
+            // An empty object keeps OpenCode's data of a known model and defines an unknown one.
             Dialect::Anthropic | Dialect::OpenAi => json!({ "options": options, "models": { &self.id: {} } }),
             Dialect::Compatible => json!({
                 "npm": self.package().0,
@@ -80,7 +80,7 @@ impl Model {
         }
     }
 
-    /// A list of models with this one in it, for versions that bring none.
+    /// A model list with only this model, for versions without a built-in list.
     pub(super) fn list(&self) -> Value {
         let (npm, variable) = self.package();
         let model = json!({
@@ -106,7 +106,7 @@ impl Model {
     }
 }
 
-/// How much a model takes and says, where nobody knows.
+/// Default limits for models without known ones.
 struct Limit {
     context: u32,
     output: u32,

@@ -1,12 +1,12 @@
-//! Which of the installed programs fits this machine.
+//! Selects the installed program that fits this machine.
 
 use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 
 use crate::error::HarnessError;
 
-/// The native program in an installation. npm takes every package for the platform, also those for other
-/// C libraries and older processors, so the choice is ours.
+/// Finds the native program. npm installs all packages for the platform, including those for other C
+/// libraries and older processors, so the choice is ours.
 pub(crate) fn find(prefix: &Path) -> Result<PathBuf, HarnessError> {
     let platform = platform(OS, ARCH);
     let program = |kind: &str| prefix.join(format!("node_modules/opencode-{platform}{kind}/bin/opencode"));
@@ -19,7 +19,7 @@ pub(crate) fn find(prefix: &Path) -> Result<PathBuf, HarnessError> {
     })
 }
 
-/// As npm's packages name it.
+/// The platform in npm package names.
 fn platform(os: &str, arch: &str) -> String {
     let os = if os == "macos" { "darwin" } else { os };
     let arch = match arch {
@@ -30,7 +30,7 @@ fn platform(os: &str, arch: &str) -> String {
     format!("{os}-{arch}")
 }
 
-/// Endings of package names, the best first.
+/// Suffixes of package names, best first.
 fn kinds(musl: bool, avx2: bool) -> &'static [&'static str] {
     match (musl, avx2) {
         (false, true) => &["", "-baseline"],
@@ -40,7 +40,7 @@ fn kinds(musl: bool, avx2: bool) -> &'static [&'static str] {
     }
 }
 
-/// The machine's C library, which need not be ours.
+/// Returns whether the machine's C library is musl. Ours may differ.
 fn is_musl() -> bool {
     let exists = |path: String| Path::new(&path).exists();
     exists(format!("/lib/ld-musl-{ARCH}.so.1"))

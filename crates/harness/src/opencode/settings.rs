@@ -1,4 +1,4 @@
-//! What OpenCode finds in its folders, and around it.
+//! OpenCode's settings, files and environment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,11 @@ use crate::adapter::Plan;
 use crate::error::HarnessError;
 use crate::sandbox::Sandbox;
 
-/// The package that OpenCode installs beside settings, so that plugins find it.
+/// The package that OpenCode installs beside settings for plugins.
 pub(super) const PLUGIN_API: &str = "@opencode-ai/plugin";
 
-/// Nothing is fetched, updated or shared. Without the fourth, old versions wait for the network for ever.
+/// Settings that turn off downloads, updates and sharing. Without the fourth, old versions wait for the
+/// network forever.
 const QUIET: &[&str] = &[
     "OPENCODE_DISABLE_AUTOUPDATE",
     "OPENCODE_DISABLE_MODELS_FETCH",
@@ -25,15 +26,15 @@ const QUIET: &[&str] = &[
     "OPENCODE_DISABLE_TERMINAL_TITLE",
 ];
 
-/// A port of loopback that nobody listens on.
+/// A loopback port without a listener.
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
-/// The variables it is started with.
+/// Returns the environment of OpenCode.
 pub(super) fn env(sandbox: &Sandbox) -> BTreeMap<String, String> {
     let mut env: BTreeMap<_, _> = QUIET.iter().map(|name| ((*name).to_owned(), "1".to_owned())).collect();
-    // What it wants from the registry is there already, or must not be fetched in the middle of a recording.
+    // Everything it needs from the registry is installed; the rest must not be fetched during a recording.
     env.insert("npm_config_registry".into(), NOWHERE.into());
-    // Some versions were published without a list of models, and must fetch one whatever they are told.
+    // Some versions ship without a model list and always fetch one.
     env.insert("OPENCODE_MODELS_URL".into(), format!("file://{}", models_folder(sandbox).display()));
     env
 }
@@ -42,7 +43,7 @@ fn models_folder(sandbox: &Sandbox) -> PathBuf {
     sandbox.scratch().join("models")
 }
 
-/// Writes `opencode.json`, with `more` in it.
+/// Writes `opencode.json`, including `more`.
 pub(super) fn write(
     plan: &Plan,
     sandbox: &Sandbox,
@@ -56,7 +57,7 @@ pub(super) fn write(
     let models = models_folder(sandbox);
     fs::create_dir_all(&models).map_err(HarnessError::io("make", &models))?;
     write_json(&models.join("api.json"), &model.list())?;
-    // A project may have such a folder too, and agents in it.
+    // The project may have such a folder with agents.
     let project = sandbox.workspace().join(".opencode");
     if project.is_dir() { furnish(&project, &plan.prefix) } else { Ok(()) }
 }
@@ -65,11 +66,11 @@ fn settings(plan: &Plan, model: &Model, more: Map<String, Value>) -> Value {
     let mut settings = json!({
         "share": "disabled",
         "autoupdate": false,
-        // It would keep a copy of the workspace in Git after every step.
+        // It would commit a copy of the workspace to Git after every step.
         "snapshot": false,
         "model": model.name(),
         "provider": { &model.provider: model.provider_settings(&plan.endpoints) },
-        // Nobody is there to be asked.
+        // No one can answer questions.
         "permission": {
             "edit": "allow",
             "bash": "allow",
@@ -80,15 +81,15 @@ fn settings(plan: &Plan, model: &Model, more: Map<String, Value>) -> Value {
     });
     let all = settings.as_object_mut().expect("it is one");
     if model.dialect == Dialect::Compatible {
-        // Without a small model of the same provider, old versions send titles to their maker's.
+        // Without a small model of the same provider, old versions send titles to OpenCode's own server.
         all.insert("small_model".into(), model.name().into());
     }
     all.extend(more);
     settings
 }
 
-/// Makes a folder of settings look as if the plugin API had been installed into it. Newer versions look for a
-/// lock file that has it, and wait for the registry where there is none.
+/// Makes a settings folder look as if the plugin API were installed in it. Newer versions check a lock file
+/// and wait for the registry if it is missing.
 fn furnish(folder: &Path, prefix: &Path) -> Result<(), HarnessError> {
     let installed = prefix.join("node_modules");
     let package = installed.join(PLUGIN_API).join("package.json");
@@ -112,13 +113,13 @@ fn furnish(folder: &Path, prefix: &Path) -> Result<(), HarnessError> {
     symlink(&installed, &link).map_err(HarnessError::io("make", &link))
 }
 
-/// What a `package.json` says of its version.
+/// Returns the version in a `package.json`.
 pub(crate) fn version_of(package_json: &Path) -> Option<String> {
     let package: Value = serde_json::from_slice(&fs::read(package_json).ok()?).ok()?;
     Some(package.get("version")?.as_str()?.to_owned())
 }
 
-/// Writes a file of JSON.
+/// Writes a JSON file.
 pub(crate) fn write_json(path: &Path, value: &Value) -> Result<(), HarnessError> {
     fs::write(path, format!("{value:#}\n")).map_err(HarnessError::io("write", path))
 }

@@ -1,4 +1,4 @@
-//! A folder's files in memory, wherever they came from.
+//! The files of a folder in memory.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Iter;
@@ -11,12 +11,12 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files(BTreeMap<String, FixtureFile>);
 
-/// One file.
+/// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixtureFile {
-    /// What is in it.
+    /// Its content.
     pub bytes: Vec<u8>,
-    /// It can be started.
+    /// True if it is executable.
     pub executable: bool,
 }
 
@@ -33,7 +33,7 @@ impl FromIterator<(String, FixtureFile)> for Files {
 }
 
 impl Files {
-    /// Reads a folder. Links to files are read; links to folders are left out, for they may lead in circles.
+    /// Reads a folder. Links to files are followed. Links to folders are not, because they may form cycles.
     pub(crate) fn read(folder: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         let mut folders = vec![String::new()];
@@ -67,14 +67,14 @@ impl Files {
         self.0.is_empty()
     }
 
-    /// The files of one folder inside, by their names in that.
+    /// Returns the files below a subfolder, with names relative to it.
     pub(crate) fn below(&self, folder: &str) -> Self {
         let inside = |name: &str| name.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned);
         self.0.iter().filter_map(|(name, file)| Some((inside(name)?, file.clone()))).collect()
     }
 
-    /// Puts others over these: where both have a name, theirs stays.
-    pub(crate) fn lay_over(&mut self, others: Self) {
+    /// Adds files and replaces those with the same name.
+    pub(crate) fn overlay(&mut self, others: Self) {
         self.0.extend(others.0);
     }
 }

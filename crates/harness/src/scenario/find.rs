@@ -1,4 +1,4 @@
-//! Where scenarios are looked for.
+//! Finds scenarios.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::error::HarnessError;
 /// The files of the shipped scenarios, by their names below `scenarios/`.
 static SHIPPED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
-/// Finds a scenario: a folder by its path, one in `./scenarios`, one of the user's in `config_dir`, or a shipped
-/// one.
+/// Finds a scenario: a folder by its path, one in `./scenarios`, one of the user's in `config_dir`, or a
+/// shipped one.
 pub fn find(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessError> {
     let folders = [
         Some(PathBuf::from(name)),
@@ -24,7 +24,7 @@ pub fn find(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessEr
     }
 }
 
-/// The names of the shipped scenarios.
+/// Returns the names of the shipped scenarios.
 pub fn shipped() -> Vec<&'static str> {
     SHIPPED.iter().filter_map(|(path, _)| path.strip_suffix("/scenario.yaml")).collect()
 }
@@ -44,17 +44,15 @@ fn from_shipped(name: &str, config_dir: Option<&Path>) -> Result<Scenario, Harne
     if !shipped().contains(&name) {
         if Path::new(name).is_dir() {
             return Err(HarnessError::you(
-                format!("the folder `{name}` is no scenario: there is no `scenario.yaml` in it"),
-                "`offshoot init` writes a first one; docs/reference/scenarios.md says what it holds",
+                format!("the folder `{name}` is not a scenario: it has no `scenario.yaml`"),
+                "`offshoot init` creates one; docs/reference/scenarios.md describes the format",
             ));
         }
         let users = config_dir
             .map_or_else(String::new, |config| format!(", `{}`", config.join("scenarios").display()));
         return Err(HarnessError::you(
-            format!(
-                "there is no scenario `{name}`: neither a folder, nor in `./scenarios`{users}, nor shipped"
-            ),
-            format!("the shipped ones are {}", shipped().join(", ")),
+            format!("no scenario `{name}`: not a folder, not in `./scenarios`{users}, not shipped"),
+            format!("shipped scenarios: {}", shipped().join(", ")),
         ));
     }
     let place = Path::new("scenarios").join(name);
@@ -71,7 +69,7 @@ fn shipped_files(folder: &str) -> Files {
     all.collect::<Files>().below(folder)
 }
 
-/// A path without `..`, by its words alone.
+/// Resolves `..` in a path without reading the disk.
 fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -104,7 +102,7 @@ mod tests {
     fn a_folder_that_is_no_scenario_is_called_a_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = find(folder.path().to_str().expect("UTF-8"), None).expect_err("it is empty");
-        assert!(error.to_string().contains("there is no `scenario.yaml` in it"), "{error}");
+        assert!(error.to_string().contains("it has no `scenario.yaml`"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! One intent: what a harness is asked, in which workspace, and what the scripted model says.
+//! Scenarios: prompt, workspace, and replies of the scripted model for one test case.
 //!
-//! A scenario is a folder; `docs/reference/scenarios.md` describes it. The shipped ones are carried by the program.
+//! A scenario is a folder; `docs/reference/scenarios.md` describes it. The program contains the shipped ones.
 
 mod files;
 mod find;
@@ -18,33 +18,33 @@ use recording::scenario::{Expectations, Fallback};
 use crate::error::HarnessError;
 pub use files::{Files, FixtureFile};
 pub use find::{find, shipped};
-pub(crate) use recorded::AsRun;
+pub(crate) use recorded::RecordedScenario;
 
 const FORMAT: u32 = 1;
-/// How long a harness may take where the scenario does not say.
-const USUAL_TIMEOUT: u64 = 300;
+/// Default timeout of a scenario in seconds.
+const DEFAULT_TIMEOUT_S: u64 = 300;
 
 /// A scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its folder's name.
+    /// The name of its folder.
     pub name: String,
-    /// Where it lies, as errors name it.
+    /// Its path, for error messages.
     pub(crate) place: PathBuf,
-    pub(crate) text: Text,
+    pub(crate) text: ScenarioFile,
     files: Files,
 }
 
 /// `scenario.yaml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Text {
+pub(crate) struct ScenarioFile {
     pub(crate) format: u32,
-    /// What it is for.
+    /// Its purpose.
     pub(crate) intent: String,
-    /// A folder with a `workspace` and a `harness` folder that this scenario's own are laid over.
+    /// A folder whose `workspace` and `harness` folders this scenario extends.
     pub(crate) base: Option<String>,
-    /// For every harness that has none of its own.
+    /// The prompt for harnesses without their own.
     pub(crate) prompt: Option<String>,
     #[serde(default)]
     pub(crate) prompts: BTreeMap<String, PerMode>,
@@ -55,7 +55,7 @@ pub(crate) struct Text {
     pub(crate) modes: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) env: BTreeMap<String, BTreeMap<String, String>>,
-    #[serde(default = "usual_timeout")]
+    #[serde(default = "default_timeout")]
     pub(crate) timeout_s: u64,
     #[serde(default)]
     pub(crate) read_only: bool,
@@ -65,11 +65,11 @@ pub(crate) struct Text {
     pub(crate) stand_in: Vec<Fallback>,
 }
 
-fn usual_timeout() -> u64 {
-    USUAL_TIMEOUT
+fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT_S
 }
 
-/// The same for every mode of a harness, or one for each.
+/// One value for all modes of a harness, or one for each.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum PerMode {
@@ -78,17 +78,17 @@ pub(crate) enum PerMode {
 }
 
 impl Scenario {
-    /// What it is for.
+    /// Its purpose.
     pub fn intent(&self) -> &str {
         self.text.intent.trim()
     }
 
-    /// The way that a harness should be run in, where the scenario says.
+    /// The mode that the scenario selects for a harness.
     pub(crate) fn mode(&self, harness: &str) -> Option<&str> {
         self.text.modes.get(harness).map(String::as_str)
     }
 
-    /// What a harness is asked.
+    /// The prompt for a harness.
     pub(crate) fn prompt(&self, harness: &str, mode: Option<&str>) -> Result<String, HarnessError> {
         let own = self.text.prompts.get(harness).and_then(|prompt| prompt.of(mode));
         own.or(self.text.prompt.as_deref()).map(|prompt| prompt.trim().to_owned()).ok_or_else(|| {
@@ -99,18 +99,18 @@ impl Scenario {
         })
     }
 
-    /// The model for a harness, where the scenario says.
+    /// The model that the scenario selects for a harness.
     pub(crate) fn model(&self, harness: &str, mode: Option<&str>) -> Option<String> {
         let own = self.text.models.get(harness).and_then(|model| model.of(mode));
         own.or(self.text.model.as_deref()).map(str::to_owned)
     }
 
-    /// Variables for a harness.
+    /// The variables for a harness.
     pub(crate) fn env(&self, harness: &str) -> BTreeMap<String, String> {
         self.text.env.get(harness).cloned().unwrap_or_default()
     }
 
-    /// The script for a harness and its text: the most special one that there is.
+    /// The script for a harness, with its text. The most specific script applies.
     pub(crate) fn script(&self, harness: &str, mode: Option<&str>) -> Result<(String, Script), HarnessError> {
         let with_mode = mode.map(|mode| format!("script.{harness}.{mode}.yaml"));
         let names = with_mode.into_iter().chain([format!("script.{harness}.yaml"), "script.yaml".to_owned()]);
@@ -129,10 +129,10 @@ impl Scenario {
         Ok((text, script))
     }
 
-    /// The workspace for a harness: the fixture, and what belongs to the harness over it.
+    /// The workspace for a harness: the fixture with the files for the harness on top.
     pub(crate) fn workspace(&self, harness: &str, fixture: Option<Files>) -> Files {
         let mut files = fixture.unwrap_or_else(|| self.files.below("workspace"));
-        files.lay_over(self.files.below(&format!("harness/{harness}")));
+        files.overlay(self.files.below(&format!("harness/{harness}")));
         files
     }
 

@@ -1,4 +1,4 @@
-//! A scenario as a recording holds it: what was asked, in which workspace.
+//! The scenario that a recording contains.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use recording::scenario::{Expectations, Fallback};
 use recording::{Manifest, WorkspaceChanges};
 use serde::Deserialize;
 
-use super::{FORMAT, Files, PerMode, Scenario, Text};
+use super::{FORMAT, Files, PerMode, Scenario, ScenarioFile};
 use crate::error::HarnessError;
 
-/// `scenario.json`, as far as a second run needs it.
+/// The part of `scenario.json` that a replay needs.
 #[derive(Debug, Deserialize)]
-pub(crate) struct AsRun {
+pub(crate) struct RecordedScenario {
     name: String,
     intent: String,
     harness: String,
@@ -34,15 +34,15 @@ pub(crate) struct AsRun {
     pub(crate) arguments: Vec<String>,
 }
 
-impl AsRun {
-    /// Reads what was run.
+impl RecordedScenario {
+    /// Reads the scenario of a recording.
     pub(crate) fn read(recording: &Path) -> Result<Self, HarnessError> {
         let path = recording.join("scenario.json");
         let bytes = fs::read(&path).map_err(|error| {
             HarnessError::you(
                 format!("cannot read `{}`: {error}", path.display()),
                 format!(
-                    "only what `capture` recorded, and sealed, can be started again by itself; else give the command, as in \
+                    "only sealed recordings of `capture` can start their harness; for others, append the command: \
                      `offshoot replay {} -- COMMAND`",
                     recording.display()
                 ),
@@ -52,8 +52,8 @@ impl AsRun {
             .map_err(|error| HarnessError::Scenario { path, reason: error.to_string() })
     }
 
-    /// The scenario, with the workspace as it was before the run. What the recording does not hold any more is taken
-    /// from `known`, the scenario of that name.
+    /// Restores the scenario with the workspace from before the run. Files that the run changed come from
+    /// `known`, the scenario with that name.
     pub(crate) fn scenario(
         &self,
         recording: &Path,
@@ -63,7 +63,7 @@ impl AsRun {
     ) -> Result<Scenario, HarnessError> {
         let known_files = known.map(|known| known.workspace(&self.harness, None)).unwrap_or_default();
         let left = recording.join("workspace");
-        // One that was empty is not there any more in a clone: git keeps no empty folder.
+        // Git does not keep empty folders, so a clone may lack it.
         let left = match left.exists() {
             true => Files::read(&left).map_err(HarnessError::io("read", &left))?,
             false => Files::default(),
@@ -76,8 +76,8 @@ impl AsRun {
             let file = if was_changed { known_files.get(name) } else { left.get(name) };
             let Some(file) = file else {
                 return Err(HarnessError::you(
-                    format!("the recording does not hold `{name}` as it was before the run"),
-                    "give the workspace to start from, as in `--fixture-dir DIR`",
+                    format!("the recording lacks the version of `{name}` from before the run"),
+                    "name the workspace with `--fixture-dir DIR`",
                 ));
             };
             files.push((format!("workspace/{name}"), file.clone()));
@@ -86,14 +86,14 @@ impl AsRun {
         let is_missing = |name: &&String| !env.contains_key(*name) && !given.contains_key(*name);
         if let Some(missing) = self.env.iter().find(is_missing) {
             return Err(HarnessError::you(
-                format!("the harness was given the variable `{missing}`, whose value no recording holds"),
-                format!("give it as in `--env {missing}=value`"),
+                format!("the harness needs the variable `{missing}`, whose value is not recorded"),
+                format!("set it with `--env {missing}=value`"),
             ));
         }
         Ok(Scenario {
             name: self.name.clone(),
             place: recording.to_owned(),
-            text: Text {
+            text: ScenarioFile {
                 format: FORMAT,
                 intent: self.intent.clone(),
                 base: None,

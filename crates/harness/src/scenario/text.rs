@@ -1,13 +1,13 @@
-//! Reading `scenario.yaml`.
+//! Parses `scenario.yaml`.
 
 use std::path::Path;
 
 use super::files::Files;
-use super::{FORMAT, Scenario, Text};
+use super::{FORMAT, Scenario, ScenarioFile};
 use crate::error::HarnessError;
 
 impl Scenario {
-    /// Reads the scenario that `files` are, with `bases` for the folder it is laid over.
+    /// Reads the scenario in `files`. `base` reads the folder that it extends.
     pub(super) fn read(
         name: &str,
         place: &Path,
@@ -19,26 +19,26 @@ impl Scenario {
         let yaml = files.get("scenario.yaml").ok_or_else(|| malformed("it is not there".into()))?;
         let yaml = std::str::from_utf8(&yaml.bytes)
             .map_err(|error| malformed(format!("it is not UTF-8: {error}")))?;
-        let text: Text =
+        let text: ScenarioFile =
             serde_saphyr::from_str(yaml).map_err(|error| malformed(error.without_snippet().to_string()))?;
         if text.format != FORMAT {
             return Err(malformed(format!("format {} is not {FORMAT}", text.format)));
         }
         if text.timeout_s == 0 {
-            return Err(malformed("`timeout_s` is 0, so nothing could run".into()));
+            return Err(malformed("`timeout_s` must not be 0".into()));
         }
-        let mut whole = match &text.base {
+        let mut merged = match &text.base {
             Some(folder) => {
                 let base = base(folder)?;
                 if base.is_empty() {
-                    return Err(malformed(format!("there is nothing in its base `{folder}`")));
+                    return Err(malformed(format!("its base `{folder}` is empty")));
                 }
                 base
             }
             None => Files::default(),
         };
-        whole.lay_over(files);
-        Ok(Self { name: name.to_owned(), place: place.to_owned(), text, files: whole })
+        merged.overlay(files);
+        Ok(Self { name: name.to_owned(), place: place.to_owned(), text, files: merged })
     }
 }
 

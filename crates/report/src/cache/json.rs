@@ -4,13 +4,13 @@ use ::cache::{ByteDiff, CacheTotals, Explanation, Section};
 use serde_json::{Value, json};
 use session::Usage;
 
-use super::{CacheOf, Counted};
+use super::{AccuracyCounts, CacheReport};
 
 const FORMAT: u32 = 1;
 
 /// What the cache should have done, for programs.
-pub fn cache_json(of: &CacheOf<'_>) -> Value {
-    let counted = Counted::of(of.explained);
+pub fn cache_json(of: &CacheReport<'_>) -> Value {
+    let counted = AccuracyCounts::of(of.explained);
     let rules = of.explained.rules.iter().map(|(name, of)| json!({"name": name, "documented": of}));
     let lanes = of.explained.lanes.iter().map(|(lane, totals)| {
         let mut line = sums(totals);

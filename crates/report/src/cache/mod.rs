@@ -16,7 +16,7 @@ pub use text::cache_text;
 
 /// Everything that is told of a recording or of a run.
 #[derive(Debug)]
-pub struct CacheOf<'a> {
+pub struct CacheReport<'a> {
     /// Request by request.
     pub explained: &'a CacheReport,
     /// The first bytes that differ, by request.
@@ -24,28 +24,28 @@ pub struct CacheOf<'a> {
     /// The month whose prices were used.
     pub prices_of: &'a str,
     /// What is not among the requests.
-    pub left_out: LeftOut,
+    pub left_out: UnexplainedRequests,
 }
 
 /// Requests that were made and of which nothing but the usage is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct UnexplainedRequests {
     /// How many.
     pub requests: u64,
     /// What their usage says.
     pub usage: Usage,
 }
 
-impl CacheOf<'_> {
+impl CacheReport<'_> {
     /// As in `exact in 3 requests, within 1.2 % in 2`.
     pub(crate) fn sure(&self) -> String {
-        Counted::of(self.explained).in_words()
+        AccuracyCounts::of(self.explained).in_words()
     }
 }
 
 /// How many requests were predicted how well.
 #[derive(Default)]
-struct Counted {
+struct AccuracyCounts {
     exact: u64,
     calibrated: u64,
     within: u64,
@@ -55,7 +55,7 @@ struct Counted {
     unchecked: u64,
 }
 
-impl Counted {
+impl AccuracyCounts {
     fn of(explained: &CacheReport) -> Self {
         let mut counted = Self::default();
         for request in explained.requests.iter().filter(|request| request.is_answered()) {
@@ -103,13 +103,22 @@ mod tests {
 
     #[test]
     fn how_sure_is_said_in_one_line() {
-        let counted =
-            Counted { exact: 3, calibrated: 1, within: 2, percent: 1.24, contradicted: 1, unchecked: 0 };
+        let counted = AccuracyCounts {
+            exact: 3,
+            calibrated: 1,
+            within: 2,
+            percent: 1.24,
+            contradicted: 1,
+            unchecked: 0,
+        };
         assert_eq!(
             counted.in_words(),
             "exact in 3 requests, calibrated in 1, within 1.2 % in 2, contradicted by the usage in 1"
         );
-        assert_eq!(Counted { unchecked: 1, ..Counted::default() }.in_words(), "without a usage in 1 request");
-        assert_eq!(Counted::default().in_words(), "nothing was asked");
+        assert_eq!(
+            AccuracyCounts { unchecked: 1, ..AccuracyCounts::default() }.in_words(),
+            "without a usage in 1 request"
+        );
+        assert_eq!(AccuracyCounts::default().in_words(), "nothing was asked");
     }
 }

@@ -2,10 +2,10 @@
 
 use ::cache::{ByteDiff, CacheTotals, Explanation, group_digits};
 
-use super::{CacheOf, Counted, LeftOut};
+use super::{AccuracyCounts, CacheReport, UnexplainedRequests};
 use crate::style::Tone;
-use crate::table::{Column, GiveUp, Table};
-use crate::text::{USUAL, fit, plain, short, shown_value, wrap};
+use crate::table::{Column, DropRule, Table};
+use crate::text::{USUAL_WIDTH, fit, plain, short, shown_value, wrap};
 
 /// How wide a lane's name may be.
 const LANE: usize = 16;
@@ -15,7 +15,7 @@ const ALL: &str = "together";
 const INDENT: &str = "     ";
 
 /// What the cache should have done, for people.
-pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
+pub fn cache_text(of: &CacheReport<'_>, width: usize) -> String {
     let mut lines = Vec::new();
     if of.explained.requests.is_empty() {
         lines.push("no model was asked".to_owned());
@@ -37,7 +37,7 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
     lines.extend(left_out(of, width));
     lines.push(String::new());
     let rules: Vec<String> = of.explained.rules.iter().map(|(name, of)| format!("{name} ({of})")).collect();
-    let sure = Counted::of(of.explained).in_words();
+    let sure = AccuracyCounts::of(of.explained).in_words();
     for (head, text) in
         [("how sure: ", sure.as_str()), ("rules: ", &rules.join("; ")), ("list prices of ", of.prices_of)]
     {
@@ -47,8 +47,8 @@ pub fn cache_text(of: &CacheOf<'_>, width: usize) -> String {
 }
 
 /// What the sums do not have.
-fn left_out(of: &CacheOf<'_>, width: usize) -> Vec<String> {
-    let LeftOut { requests, usage } = of.left_out;
+fn left_out(of: &CacheReport<'_>, width: usize) -> Vec<String> {
+    let UnexplainedRequests { requests, usage } = of.left_out;
     if requests == 0 {
         return Vec::new();
     }
@@ -59,7 +59,7 @@ fn left_out(of: &CacheOf<'_>, width: usize) -> Vec<String> {
         format!("not in the sums: {count} of which only the usage is left, as"),
         format!("of forks without a transcript: {read} read, {written} written, {input} input"),
     ];
-    match width < USUAL {
+    match width < USUAL_WIDTH {
         true => vec![wrap(&told.join(" "), 0, width)],
         false => told.map(|line| fit(&line, width)).to_vec(),
     }
@@ -77,7 +77,7 @@ fn cut(name: &str, width: usize) -> String {
 
 /// Request by request. Which turn it was and what nobody could cache count least; of what was read and written
 /// nothing goes for the reason, which has a line of its own where there is no room.
-fn requests(of: &CacheOf<'_>, lane: usize) -> Table {
+fn requests(of: &CacheReport<'_>, lane: usize) -> Table {
     Table {
         columns: vec![
             Column::text("LANE", lane),
@@ -91,12 +91,12 @@ fn requests(of: &CacheOf<'_>, lane: usize) -> Table {
         ],
         rows: of.explained.requests.iter().map(|request| row(request, lane)).collect(),
         gap: 1,
-        giving_up: vec![
-            GiveUp::spaces(),
-            GiveUp::column("TURN"),
-            GiveUp::column("INPUT"),
-            GiveUp::column_for("WRITE", 0),
-            GiveUp::column_for("USAGE R+W", 0),
+        drop_order: vec![
+            DropRule::spaces(),
+            DropRule::column("TURN"),
+            DropRule::column("INPUT"),
+            DropRule::column_for("WRITE", 0),
+            DropRule::column_for("USAGE R+W", 0),
         ],
     }
 }
@@ -153,7 +153,7 @@ fn cost(usd: Option<f64>) -> String {
 }
 
 /// Lane by lane, and all of them. What it cost counts most.
-fn sums(of: &CacheOf<'_>, lane: usize) -> Table {
+fn sums(of: &CacheReport<'_>, lane: usize) -> Table {
     let lanes = of.explained.lanes.iter().map(|(name, totals)| (name.as_str(), totals));
     let all = (of.explained.lanes.len() > 1).then_some((ALL, &of.explained.total));
     let heads = [
@@ -168,10 +168,10 @@ fn sums(of: &CacheOf<'_>, lane: usize) -> Table {
     ];
     let mut columns = vec![Column::text("LANE", lane)];
     columns.extend(heads.map(|(head, least)| Column::number(head, least)));
-    let mut giving_up = vec![GiveUp::spaces()];
-    giving_up.extend(["REQUESTS", "INPUT", "WRITE", "READ", "MISSED"].map(GiveUp::column));
+    let mut drop_order = vec![DropRule::spaces()];
+    drop_order.extend(["REQUESTS", "INPUT", "WRITE", "READ", "MISSED"].map(DropRule::column));
     let rows = lanes.chain(all).map(|(name, totals)| sum(name, totals, lane)).collect();
-    Table { columns, rows, gap: 1, giving_up }
+    Table { columns, rows, gap: 1, drop_order }
 }
 
 fn sum(name: &str, totals: &CacheTotals, lane: usize) -> Vec<String> {
@@ -247,11 +247,11 @@ mod tests {
         let total = CacheTotals::of(requests.iter());
         let rules = vec![("Anthropic", "2026-08"), ("OpenAI", "2026-08"), ("Google", "2026-08")];
         let explained = CacheReport { requests, lanes, total, rules, ..CacheReport::default() };
-        let of = CacheOf {
+        let of = CacheReport {
             explained: &explained,
             shown: &HashMap::from([(id(2), shown)]),
             prices_of: "2026-11",
-            left_out: LeftOut { requests: 1, ..LeftOut::default() },
+            left_out: UnexplainedRequests { requests: 1, ..UnexplainedRequests::default() },
         };
         terminal_text(&cache_text(&of, width), false)
     }

@@ -121,7 +121,7 @@ fn an_exchange_is_an_entry() {
         Header::Secret { name: "X-Api-Key".into(), present: true, fingerprint: "0123456789abcdef".into() };
     let asked = asked(body(b"{}"), vec![secret, plain("Cookie", "x=1; y=2")]);
     let answered = answered(body(b"data: 1\n\n"), [Some(2_500), Some(4_000)]);
-    let place = Place { lane: "sub-1", turn: 2, attempt: 1, seq: 7 };
+    let place = ExchangePosition { lane: "sub-1", turn: 2, attempt: 1, seq: 7 };
     let whole = HarEntry { place: Some(place), ..entry(&asked, Some(&answered), Some(500)) };
     let har = written(&[whole]);
     assert_eq!(check(&har), [""; 0]);

@@ -11,14 +11,14 @@ use session::{Block, Role, ToolCall, ToolResult};
 use wire::Header;
 use wire::dialect::{Prompt, PromptMessage};
 
-use super::Crossed;
+use super::PageExchange;
 
 /// So much of a text is told of a turn; the raw body has all of it.
-const MOST: usize = 20_000;
+const MAX_TEXT: usize = 20_000;
 
 /// Both halves; `request` writes the request's body.
-pub(super) fn halves(crossed: Crossed<'_>, request: impl FnOnce(&Content) -> Value) -> Value {
-    let Crossed { asked, answered, .. } = crossed;
+pub(super) fn halves(crossed: PageExchange<'_>, request: impl FnOnce(&Content) -> Value) -> Value {
+    let PageExchange { asked, answered, .. } = crossed;
     json!({
         "request": {
             "line": format!("{} {}", asked.method, asked.url),
@@ -58,13 +58,13 @@ fn status_line(answered: &SourceResponse) -> String {
 }
 
 /// The request as its dialect has it.
-pub(super) fn decode(crossed: Crossed<'_>) -> Option<Prompt> {
+pub(super) fn decode(crossed: PageExchange<'_>) -> Option<Prompt> {
     crossed.dialect?.decode_request(crossed.asked.body.bytes.as_deref()?).ok()
 }
 
 /// What went into a turn and what came of it; `started` says which lanes a call started.
 pub(super) fn turn(
-    crossed: Crossed<'_>,
+    crossed: PageExchange<'_>,
     prompt: Option<&Prompt>,
     started: impl Fn(&str) -> Vec<usize>,
 ) -> Value {
@@ -166,6 +166,6 @@ pub(super) fn tools(prompt: &Prompt, body: &[u8]) -> Value {
 
 /// As much of a text as is told, and how many bytes are not.
 fn shortened(text: &str) -> (&str, usize) {
-    let end = text.floor_char_boundary(MOST);
+    let end = text.floor_char_boundary(MAX_TEXT);
     (&text[..end], text.len() - end)
 }

@@ -6,12 +6,12 @@ use ::cache::{CacheTotals, Explanation};
 use serde_json::{Value, json};
 use session::Usage;
 
-use crate::CacheOf;
+use crate::CacheReport;
 use crate::cache::section;
 
 /// `lanes` and `exchanges` are the page's numbers of both.
 pub(super) fn cached(
-    of: &CacheOf<'_>,
+    of: &CacheReport<'_>,
     lanes: &HashMap<&str, usize>,
     exchanges: &HashMap<&str, usize>,
 ) -> Value {

@@ -7,26 +7,26 @@ use recording::source::ExchangeSummary;
 use serde_json::{Value, json};
 use session::{Usage, model};
 
-use super::{Measured, Mood, PageKind, PageOf, Worked, cached, verdict};
-use crate::place::{Place, places};
+use super::{BadgeTone, Measurements, PageContent, PageKind, ToolSpan, cached, verdict};
+use crate::place::{ExchangePosition, exchange_positions};
 use crate::text::fit;
 use crate::tree::failed_results;
 
 const FORMAT: u32 = 1;
 /// So much of what was said stands beside a turn.
-const SAID: usize = 160;
+const MAX_SUMMARY: usize = 160;
 /// Bytes of an error that are shown.
 const MAX_ERROR: usize = 40_000;
 
 /// A lane in the order of the tree, a child behind its parent.
-pub(super) struct InTree<'l> {
+pub(super) struct TreeLane<'l> {
     pub(super) lane: &'l Lane,
     parent: Option<usize>,
     depth: usize,
 }
 
 /// All lanes, depth first; those whose parent is not known come as they are, side calls last.
-pub(super) fn tree(lanes: &[Lane]) -> Vec<InTree<'_>> {
+pub(super) fn tree(lanes: &[Lane]) -> Vec<TreeLane<'_>> {
     let known: HashSet<&str> = lanes.iter().map(|lane| lane.id.as_str()).collect();
     let mut below: HashMap<&str, Vec<&Lane>> = HashMap::new();
     let mut roots: Vec<&Lane> = Vec::new();
@@ -37,11 +37,11 @@ pub(super) fn tree(lanes: &[Lane]) -> Vec<InTree<'_>> {
         }
     }
     roots.sort_by_key(|lane| lane.kind == LaneKind::Side);
-    let mut tree: Vec<InTree<'_>> = Vec::new();
+    let mut tree: Vec<TreeLane<'_>> = Vec::new();
     let mut next: Vec<(&Lane, Option<usize>, usize)> =
         roots.into_iter().rev().map(|lane| (lane, None, 0)).collect();
     while let Some((lane, parent, depth)) = next.pop() {
-        tree.push(InTree { lane, parent, depth });
+        tree.push(TreeLane { lane, parent, depth });
         let number = Some(tree.len() - 1);
         let children = below.remove(lane.id.as_str()).unwrap_or_default();
         next.extend(children.into_iter().rev().map(|child| (child, number, depth + 1)));
@@ -50,9 +50,9 @@ pub(super) fn tree(lanes: &[Lane]) -> Vec<InTree<'_>> {
 }
 
 /// The whole index.
-pub(super) fn index(page: &PageOf<'_>) -> Value {
+pub(super) fn index(page: &PageContent<'_>) -> Value {
     let tree = tree(&page.ordered.lanes.lanes);
-    let all = Numbers::of(&tree, page);
+    let all = PageNumbers::of(&tree, page);
     let jobs: HashMap<&str, &LaneJob> = page.jobs.iter().map(|job| (job.lane.as_str(), job)).collect();
     let golden = page.golden.map(|golden| json!({"title": golden.title, "of": golden.of}));
     json!({
@@ -77,20 +77,20 @@ pub(super) fn index(page: &PageOf<'_>) -> Value {
     })
 }
 
-fn mood(mood: Mood) -> &'static str {
+fn mood(mood: BadgeTone) -> &'static str {
     match mood {
-        Mood::Good => "good",
-        Mood::Warn => "warn",
-        Mood::Bad => "bad",
+        BadgeTone::Good => "good",
+        BadgeTone::Warn => "warn",
+        BadgeTone::Bad => "bad",
     }
 }
 
 /// Everything by its number on the page.
-struct Numbers<'t, 'p> {
-    tree: &'t [InTree<'p>],
+struct PageNumbers<'t, 'p> {
+    tree: &'t [TreeLane<'p>],
     exchanges: &'p [ExchangeSummary],
-    measured: &'p Measured,
-    places: HashMap<&'p str, Place<'p>>,
+    measured: &'p Measurements,
+    places: HashMap<&'p str, ExchangePosition<'p>>,
     ids: HashMap<&'p str, usize>,
     lanes: HashMap<&'p str, usize>,
     /// In the order of the whole.
@@ -99,8 +99,8 @@ struct Numbers<'t, 'p> {
     of_lane: HashMap<(usize, u32), usize>,
 }
 
-impl<'t, 'p> Numbers<'t, 'p> {
-    fn of(tree: &'t [InTree<'p>], page: &PageOf<'p>) -> Self {
+impl<'t, 'p> PageNumbers<'t, 'p> {
+    fn of(tree: &'t [TreeLane<'p>], page: &PageContent<'p>) -> Self {
         let exchanges = &page.ordered.exchanges;
         let mut turns: Vec<(usize, &Turn)> = tree
             .iter()
@@ -112,7 +112,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
             tree,
             exchanges,
             measured: page.measured,
-            places: places(page.ordered),
+            places: exchange_positions(page.ordered),
             ids: exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect(),
             lanes: tree.iter().enumerate().map(|(n, it)| (it.lane.id.as_str(), n)).collect(),
             of_lane: turns.iter().enumerate().map(|(n, (lane, turn))| ((*lane, turn.turn), n)).collect(),
@@ -120,7 +120,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
         }
     }
 
-    fn lane(&self, it: &InTree<'_>, job: Option<&&LaneJob>) -> Value {
+    fn lane(&self, it: &TreeLane<'_>, job: Option<&&LaneJob>) -> Value {
         let lane = it.lane;
         let costs: Vec<f64> = lane.turns.iter().filter_map(|turn| self.usd(turn)).collect();
         let spawned = lane.spawned_by.as_ref().map(|call| {
@@ -139,7 +139,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
             "spawned": spawned,
             "usage": usage(&lane.usage()),
             "usd": (!costs.is_empty()).then(|| costs.iter().sum::<f64>()),
-            "final": lane.final_text().map(|text| fit(text, SAID)),
+            "final": lane.final_text().map(|text| fit(text, MAX_SUMMARY)),
         })
     }
 
@@ -151,7 +151,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
             "exchanges": turn.attempts.iter().filter_map(|id| self.ids.get(id.as_str())).collect::<Vec<_>>(),
             "marks": turn.marks,
             "calls": turn.calls.iter().map(|call| &call.name).collect::<Vec<_>>(),
-            "said": turn.text.as_deref().map(|text| fit(text, SAID)),
+            "said": turn.text.as_deref().map(|text| fit(text, MAX_SUMMARY)),
             "results": turn.results.len(),
             "errors": failed_results(self.tree[lane].lane, turn),
             "stop": turn.stop,
@@ -195,7 +195,7 @@ impl<'t, 'p> Numbers<'t, 'p> {
                     let from = self.last(turn).and_then(|it| self.end(it))?;
                     let result =
                         answered.and_then(|later| later.results.iter().find(|result| result.call == call.id));
-                    Some(Worked {
+                    Some(ToolSpan {
                         from,
                         to: answered.and_then(|later| self.first(later)?.started_us),
                         failed: result.is_some_and(|result| result.is_error),

@@ -22,22 +22,22 @@ use serde_json::{Value, json};
 use session::CallId;
 use wire::dialect::Dialect;
 
-use crate::CacheOf;
-use crate::place::{Place, places};
+use crate::CacheReport;
+use crate::place::{ExchangePosition, exchange_positions};
 use repeated::Chains;
 use shell::{FOOT, head, inert};
 
-pub use ran::{Ran, ran};
+pub use ran::{RunsAsRecording, runs_as_recording};
 
 /// What a page is made of.
 #[derive(Debug)]
-pub struct PageOf<'p> {
+pub struct PageContent<'p> {
     /// What is shown.
     pub kind: PageKind,
     /// What it is a page of.
     pub title: &'p str,
     /// How it stands, in a word.
-    pub badge: (Mood, &'p str),
+    pub badge: (BadgeTone, &'p str),
     /// What else is known, each with its name.
     pub facts: Vec<(String, String)>,
     /// When time begins, as on a clock.
@@ -47,13 +47,13 @@ pub struct PageOf<'p> {
     /// Every agent that was started.
     pub jobs: &'p [LaneJob],
     /// What was measured.
-    pub measured: &'p Measured,
+    pub measured: &'p Measurements,
     /// What the provider's cache made of it.
-    pub cache: Option<&'p CacheOf<'p>>,
+    pub cache: Option<&'p CacheReport<'p>>,
     /// The result of `verify`.
     pub verdict: Option<&'p Verdict>,
     /// What it is compared with.
-    pub golden: Option<&'p GoldenOf>,
+    pub golden: Option<&'p GoldenMatch>,
 }
 
 /// What a page shows.
@@ -69,7 +69,7 @@ pub enum PageKind {
 
 /// What a word on a page means to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum BadgeTone {
     /// All is well.
     Good,
     /// Something is odd.
@@ -80,7 +80,7 @@ pub enum Mood {
 
 /// The golden that a recording is compared with.
 #[derive(Debug)]
-pub struct GoldenOf {
+pub struct GoldenMatch {
     /// What it is a recording of.
     pub title: String,
     /// The golden's exchange for each that has one, both by their numbers.
@@ -89,20 +89,20 @@ pub struct GoldenOf {
 
 /// What was measured of exchanges, lanes and tools; times are in microseconds since time began.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct Measurements {
     /// When the answers began, by the number of the exchange.
     pub first_bytes: HashMap<usize, u64>,
     /// How long both halves are, by the number of the exchange.
-    pub sizes: HashMap<usize, Size>,
+    pub sizes: HashMap<usize, BodySizes>,
     /// Where each lane stands.
     pub states: HashMap<String, &'static str>,
     /// When tools ran, by lane and call.
-    pub tools: HashMap<(String, CallId), Worked>,
+    pub tools: HashMap<(String, CallId), ToolSpan>,
 }
 
 /// How many bytes went over the wire.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct BodySizes {
     /// In the request's body.
     pub sent: u64,
     /// In the response's.
@@ -111,7 +111,7 @@ pub struct Size {
 
 /// When a tool ran, in microseconds since time began.
 #[derive(Clone, Copy, Debug)]
-pub struct Worked {
+pub struct ToolSpan {
     /// From.
     pub from: u64,
     /// To, where it ended.
@@ -122,7 +122,7 @@ pub struct Worked {
 
 /// An exchange and the dialect it speaks.
 #[derive(Clone, Copy, Debug)]
-pub struct Crossed<'x> {
+pub struct PageExchange<'x> {
     /// The dialect, where it asks a model.
     pub dialect: Option<Dialect>,
     /// The request.
@@ -135,7 +135,7 @@ pub struct Crossed<'x> {
 pub struct Page<'p, W: Write> {
     out: W,
     numbers: HashMap<&'p str, usize>,
-    places: HashMap<&'p str, Place<'p>>,
+    places: HashMap<&'p str, ExchangePosition<'p>>,
     /// Requests that a turn ended with.
     last: HashSet<&'p str>,
     /// Which lane a call started.
@@ -147,7 +147,7 @@ pub struct Page<'p, W: Write> {
 
 impl<'p, W: Write> Page<'p, W> {
     /// Begins the page: everything but the bodies.
-    pub fn begin(mut out: W, page: &PageOf<'p>) -> io::Result<Self> {
+    pub fn begin(mut out: W, page: &PageContent<'p>) -> io::Result<Self> {
         out.write_all(head(page.title, &inert(&index::index(page))).as_bytes())?;
         let ordered = page.ordered;
         let mut started: HashMap<_, Vec<usize>> = HashMap::new();
@@ -160,7 +160,7 @@ impl<'p, W: Write> Page<'p, W> {
         Ok(Self {
             out,
             numbers: ordered.exchanges.iter().enumerate().map(|(n, it)| (it.id.as_str(), n)).collect(),
-            places: places(ordered),
+            places: exchange_positions(ordered),
             last: turns.filter_map(|turn| turn.attempts.last()).map(|id| id.as_str()).collect(),
             started,
             chains: Chains::default(),
@@ -171,7 +171,7 @@ impl<'p, W: Write> Page<'p, W> {
     /// Adds an exchange; `golden` is its counterpart's number and request.
     pub fn exchange(
         &mut self,
-        crossed: Crossed<'_>,
+        crossed: PageExchange<'_>,
         golden: Option<(usize, &SourceRequest)>,
     ) -> io::Result<()> {
         let Some((&id, &number)) = self.numbers.get_key_value(crossed.asked.id.as_str()) else {
@@ -202,7 +202,7 @@ impl<'p, W: Write> Page<'p, W> {
     }
 
     /// Adds an exchange of the golden.
-    pub fn golden(&mut self, number: usize, lane: Option<&str>, crossed: Crossed<'_>) -> io::Result<()> {
+    pub fn golden(&mut self, number: usize, lane: Option<&str>, crossed: PageExchange<'_>) -> io::Result<()> {
         let name = format!("g{number}");
         let chain = lane.map(|lane| format!("g {lane}"));
         let block = block::halves(crossed, |content| self.chains.next(chain.as_deref(), &name, content));

@@ -9,18 +9,18 @@ use store::{Attempt, Millis, ModelCall, ModelCallId, ModelCallStatus, RunKind, S
 use wire::Ending;
 use wire::dialect::Dialect;
 
-use super::{Measured, Size, Worked};
+use super::{BodySizes, Measurements, ToolSpan};
 use crate::runs::OneRun;
 
 /// Runs as lanes.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RunsAsRecording {
     /// The lanes and exchanges.
     pub ordered: OrderedExchanges,
     /// Every agent that was started.
     pub jobs: Vec<LaneJob>,
     /// What was measured.
-    pub measured: Measured,
+    pub measured: Measurements,
     /// Where each exchange is kept: the run by its number, the model call, and its attempt, where that has ended.
     pub kept: Vec<(usize, usize, Option<usize>)>,
     /// When the first of them began.
@@ -36,26 +36,29 @@ fn name(call: ModelCallId, attempt: Option<u32>) -> RequestId {
 }
 
 /// Takes a run and everything below it for a recording. `dialect_of` says how a run's requests are written.
-pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> Ran {
+pub fn runs_as_recording(
+    runs: &[OneRun],
+    dialect_of: impl Fn(&OneRun) -> Option<Dialect>,
+) -> RunsAsRecording {
     let began = runs.iter().map(|one| one.run.created_at).min().unwrap_or_default();
     let since = |at: Millis| u64::try_from(at.0.saturating_sub(began.0)).unwrap_or_default() * 1_000;
-    let mut exchanges: Vec<Kept> = Vec::new();
+    let mut exchanges: Vec<SourcedExchange> = Vec::new();
     for (run, one) in runs.iter().enumerate() {
         for (call, (asked, attempts)) in one.model_calls.iter().enumerate() {
             for (n, attempt) in attempts.iter().enumerate() {
                 let is_last = n + 1 == attempts.len() && !is_open(asked);
-                exchanges.push(Kept {
+                exchanges.push(SourcedExchange {
                     summary: summary(asked, attempt, is_last, dialect_of(one), since),
                     first_byte: attempt.first_byte_at.map(since),
-                    size: Size { sent: asked.request_len, received: attempt.response.len() as u64 },
+                    size: BodySizes { sent: asked.request_len, received: attempt.response.len() as u64 },
                     at: (run, call, Some(n)),
                 });
             }
             if is_open(asked) {
-                exchanges.push(Kept {
+                exchanges.push(SourcedExchange {
                     summary: unanswered(asked, dialect_of(one), since),
                     first_byte: None,
-                    size: Size { sent: asked.request_len, received: 0 },
+                    size: BodySizes { sent: asked.request_len, received: 0 },
                     at: (run, call, None),
                 });
             }
@@ -65,7 +68,7 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
     let first_bytes = exchanges.iter().enumerate().filter_map(|(n, kept)| Some((n, kept.first_byte?)));
     let tools = runs.iter().flat_map(|one| one.tool_calls.iter().map(move |call| (one, call)));
     let tools = tools.filter_map(|(one, call)| {
-        let worked = Worked {
+        let worked = ToolSpan {
             from: since(call.started_at?),
             to: call.ended_at.map(since),
             failed: call.result.as_ref().is_some_and(|result| result.is_error),
@@ -73,8 +76,8 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
         Some(((one.run.id.to_string(), call.call.clone()), worked))
     });
     let state = |one: &OneRun| (one.run.id.to_string(), one.summary.status.as_str());
-    Ran {
-        measured: Measured {
+    RunsAsRecording {
+        measured: Measurements {
             first_bytes: first_bytes.collect(),
             sizes: exchanges.iter().enumerate().map(|(n, kept)| (n, kept.size)).collect(),
             states: runs.iter().map(state).collect(),
@@ -92,10 +95,10 @@ pub fn ran(runs: &[OneRun], dialect_of: impl Fn(&OneRun) -> Option<Dialect>) -> 
 }
 
 /// An exchange, and where it is kept.
-struct Kept {
+struct SourcedExchange {
     summary: ExchangeSummary,
     first_byte: Option<u64>,
-    size: Size,
+    size: BodySizes,
     at: (usize, usize, Option<usize>),
 }
 

@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use super::block::body;
 
 /// Longer requests are written whole, and nothing is taken from them.
-const REPEATED: usize = 4 << 20;
+const MAX_REPEATED: usize = 4 << 20;
 /// So often a request may be told by another.
-const CHAIN: usize = 49;
+const MAX_CHAIN: usize = 49;
 
 /// The last request of each lane.
 #[derive(Default)]
 pub(super) struct Chains {
-    last: HashMap<String, Told>,
+    last: HashMap<String, LastRequest>,
     /// How many others a golden's request is told by.
     links: HashMap<String, usize>,
 }
 
-struct Told {
+struct LastRequest {
     block: String,
     text: String,
     links: usize,
@@ -31,15 +31,15 @@ impl Chains {
     pub(super) fn next(&mut self, lane: Option<&str>, block: &str, content: &Content) -> Value {
         let whole = body(content);
         let (Some(lane), Some(text)) = (lane, whole["text"].as_str()) else { return whole };
-        if text.len() > REPEATED {
+        if text.len() > MAX_REPEATED {
             self.last.remove(lane);
             return whole;
         }
-        let before = self.last.get(lane).filter(|before| before.links < CHAIN);
+        let before = self.last.get(lane).filter(|before| before.links < MAX_CHAIN);
         let told = before.map(|before| repeated(&before.block, &before.text, text));
         let links = before.map_or(0, |before| before.links + 1);
         self.links.insert(block.to_owned(), links);
-        let now = Told { block: block.to_owned(), text: text.to_owned(), links };
+        let now = LastRequest { block: block.to_owned(), text: text.to_owned(), links };
         self.last.insert(lane.to_owned(), now);
         told.unwrap_or(whole)
     }
@@ -50,7 +50,9 @@ impl Chains {
         let known = self.links.contains_key(block);
         let before = golden.body.bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
         match (whole["text"].as_str(), before) {
-            (Some(text), Some(before)) if known && text.len() <= REPEATED => repeated(block, before, text),
+            (Some(text), Some(before)) if known && text.len() <= MAX_REPEATED => {
+                repeated(block, before, text)
+            }
             _ => whole,
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::text::{fit, harmless_json, plain};
 
 /// Nobody reads a title that is longer.
-const TITLE: usize = 200;
+const MAX_TITLE: usize = 200;
 
 const STYLE: &str = include_str!("style.css");
 /// Joined to one script: a page from a disk cannot load another file.
@@ -43,7 +43,7 @@ pub(super) fn head(title: &str, index: &str) -> String {
          <script>{SCRIPT}</script>\n",
         digest(STYLE),
         digest(SCRIPT),
-        escaped(&fit(&plain(title), TITLE)),
+        escaped(&fit(&plain(title), MAX_TITLE)),
     )
 }
 

@@ -98,18 +98,18 @@ fn jobs() -> Vec<LaneJob> {
 }
 
 fn page(ordered: &OrderedExchanges, verdict: Option<&Verdict>, bodies: &[(&str, String)]) -> String {
-    let of = PageOf {
+    let of = PageContent {
         kind: PageKind::Recording,
         title: HOSTILE,
-        badge: (Mood::Good, "sealed"),
+        badge: (BadgeTone::Good, "sealed"),
         facts: vec![(HOSTILE.to_owned(), HOSTILE.to_owned())],
         began: None,
         ordered,
         jobs: &jobs(),
-        measured: &Measured {
+        measured: &Measurements {
             first_bytes: HashMap::from([(1, 200)]),
-            sizes: HashMap::from([(1, Size { sent: 7, received: 9 })]),
-            ..Measured::default()
+            sizes: HashMap::from([(1, BodySizes { sent: 7, received: 9 })]),
+            ..Measurements::default()
         },
         cache: None,
         verdict,
@@ -138,7 +138,7 @@ fn page(ordered: &OrderedExchanges, verdict: Option<&Verdict>, bodies: &[(&str, 
             body: content(HOSTILE),
         };
         let dialect = Some(Dialect::AnthropicMessages);
-        let crossed = Crossed { dialect, asked: &asked, answered: Some(&answered) };
+        let crossed = PageExchange { dialect, asked: &asked, answered: Some(&answered) };
         page.exchange(crossed, None).expect("a vector takes everything");
     }
     String::from_utf8(page.end().expect("a vector takes everything")).expect("text")

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use store::{RunSummary, UsageTotals};
 
 use super::{FORMAT, dollars, usage, usd};
-use crate::table::{Column, GiveUp, Table};
+use crate::table::{Column, DropRule, Table};
 use crate::text::{fit, short, wrap};
 
 /// What was spent, for people. What nobody paid for is no part of any sum of what was.
@@ -41,20 +41,20 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     };
     let who = (unpaid > 0).then(|| "not paid: a script or a recording answered".to_owned());
     let head = ["MODEL", "CALLS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "COST"];
-    let mut giving_up = vec![GiveUp::spaces()];
-    giving_up.extend(["CALLS", "WRITTEN", "CACHED", "OUTPUT", "INPUT"].map(GiveUp::column));
+    let mut drop_order = vec![DropRule::spaces()];
+    drop_order.extend(["CALLS", "WRITTEN", "CACHED", "OUTPUT", "INPUT"].map(DropRule::column));
     let columns = head.map(|head| Column::text(head, 0)).to_vec();
-    let mut lines = Table { columns, rows, gap: 2, giving_up }.folded(width);
+    let mut lines = Table { columns, rows, gap: 2, drop_order }.folded(width);
     let notes = note.into_iter().chain(who).chain([format!("list prices of {prices_of}")]);
     lines.extend(notes.map(|note| wrap(&note, 0, width)));
     lines.join("\n") + "\n"
 }
 
 /// A model, and who stood in for it.
-type Answered<'r> = (&'r str, Option<&'static str>);
+type PricedModel<'r> = (&'r str, Option<&'static str>);
 
 /// A model's name, so that a line of usual numbers fits a terminal; that nobody paid for it stays to be seen.
-fn fitted((model, stand_in): &Answered<'_>) -> String {
+fn fitted((model, stand_in): &PricedModel<'_>) -> String {
     const WIDTH: usize = 28;
     match stand_in {
         Some(who) => format!("{} ({who})", fit(model, WIDTH - who.len() - 3)),
@@ -96,8 +96,8 @@ fn stand_in(provider: &str) -> Option<&'static str> {
 
 /// Sums by model, what was paid for and the dearest first. Every run counts its own calls only, so nothing is counted
 /// twice.
-fn by_model(runs: &[RunSummary]) -> Vec<(Answered<'_>, UsageTotals)> {
-    let mut models: Vec<(Answered<'_>, UsageTotals)> = Vec::new();
+fn by_model(runs: &[RunSummary]) -> Vec<(PricedModel<'_>, UsageTotals)> {
+    let mut models: Vec<(PricedModel<'_>, UsageTotals)> = Vec::new();
     for run in runs.iter().filter(|run| run.own.calls > 0) {
         let name = (run.model.as_str(), stand_in(&run.provider));
         match models.iter_mut().find(|(model, _)| *model == name) {
@@ -110,7 +110,7 @@ fn by_model(runs: &[RunSummary]) -> Vec<(Answered<'_>, UsageTotals)> {
 }
 
 /// All that was paid for, or all that was not.
-fn together(models: &[(Answered<'_>, UsageTotals)], paid: bool) -> UsageTotals {
+fn together(models: &[(PricedModel<'_>, UsageTotals)], paid: bool) -> UsageTotals {
     let mut all = UsageTotals::default();
     let those = models.iter().filter(|((_, stand_in), _)| stand_in.is_none() == paid);
     those.for_each(|(_, totals)| add(&mut all, totals));

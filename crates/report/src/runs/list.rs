@@ -8,22 +8,22 @@ use store::{Millis, RunKind, RunStatus, RunSummary};
 
 use super::{FORMAT, dollars, usage, usd};
 use crate::style::Tone;
-use crate::table::{self, GiveUp, Table};
+use crate::table::{self, DropRule, Table};
 use crate::text::{fit, plain, short};
 
-/// The runs for people: each behind its parent, newest roots first. Of many brothers only those are listed that are at
+/// The runs for people: each behind its parent, newest roots first. Of many siblings only those are listed that are at
 /// work, and the last of the others; of the rest it is said how many there are.
-pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) -> String {
+pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, siblings: usize) -> String {
     if runs.is_empty() {
         return "no runs yet\n".to_owned();
     }
-    let places = Places::of(runs);
+    let forest = RunForest::of(runs);
     let mut lines = Vec::new();
-    for root in &places.roots {
-        places.walk(root, 0, brothers, &mut lines);
+    for root in &forest.roots {
+        forest.walk(root, 0, siblings, &mut lines);
     }
     let any_cached =
-        lines.iter().any(|line| matches!(line, Line::Run(run, _) if run.inclusive.usage.cache_read > 0));
+        lines.iter().any(|line| matches!(line, ListLine::Run(run, _) if run.inclusive.usage.cache_read > 0));
     let shown = COLUMNS.iter().filter(|(column, _)| any_cached || *column != Column::Cached);
     let table = Table {
         columns: shown.clone().map(|(_, name)| table::Column::text(name, 0)).collect(),
@@ -33,8 +33,8 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) 
             .collect(),
         gap: 2,
         // What it is about counts most; whose model it was is in `show`, and so is when it began.
-        giving_up: [("MODEL", WIDE), ("CACHED", MIDDLE), ("AGE", NARROW), ("TOKENS", NARROW)]
-            .map(|(name, room)| GiveUp::column_for(name, room))
+        drop_order: [("MODEL", WIDE), ("CACHED", MIDDLE), ("AGE", NARROW), ("TOKENS", NARROW)]
+            .map(|(name, room)| DropRule::column_for(name, room))
             .to_vec(),
     };
     table.lines(width).1.iter().map(|line| fit(line, width) + "\n").collect()
@@ -70,20 +70,20 @@ const COLUMNS: [(Column, &str); 8] = [
 ];
 
 /// A line of the list.
-enum Line<'r> {
+enum ListLine<'r> {
     Run(&'r RunSummary, usize),
-    /// So many brothers are not listed, each so far from its root.
+    /// So many siblings are not listed, each so far from its root.
     More(usize, usize),
 }
 
 /// An id begins with that of its parent, so it tells the place by itself; what a run is about is indented.
-fn cell(line: &Line<'_>, column: Column, now: Millis) -> String {
+fn cell(line: &ListLine<'_>, column: Column, now: Millis) -> String {
     let (run, depth) = match line {
-        Line::Run(run, depth) => (run, *depth),
-        Line::More(count, depth) if column == Column::What => {
+        ListLine::Run(run, depth) => (run, *depth),
+        ListLine::More(count, depth) if column == Column::What => {
             return format!("{}and {count} more: --all", "  ".repeat(*depth));
         }
-        Line::More(..) => return String::new(),
+        ListLine::More(..) => return String::new(),
     };
     let all = &run.inclusive;
     match column {
@@ -160,29 +160,29 @@ pub fn ps_json(runs: &[RunSummary]) -> Value {
     json!({ "format": FORMAT, "runs": ordered(runs).into_iter().map(one).collect::<Vec<_>>() })
 }
 
-/// Each run behind its parent, brothers in the order they began; roots newest first.
+/// Each run behind its parent, siblings in the order they began; roots newest first.
 fn ordered(runs: &[RunSummary]) -> Vec<&RunSummary> {
-    let places = Places::of(runs);
+    let forest = RunForest::of(runs);
     let mut lines = Vec::new();
-    for root in &places.roots {
-        places.walk(root, 0, usize::MAX, &mut lines);
+    for root in &forest.roots {
+        forest.walk(root, 0, usize::MAX, &mut lines);
     }
     let run = |line| match line {
-        Line::Run(run, _) => Some(run),
-        Line::More(..) => None,
+        ListLine::Run(run, _) => Some(run),
+        ListLine::More(..) => None,
     };
     lines.into_iter().filter_map(run).collect()
 }
 
 /// Which runs stand below which.
-struct Places<'r> {
+struct RunForest<'r> {
     /// Those whose parent is not in the list, as they stand in it.
     roots: Vec<&'r RunSummary>,
     /// Brothers, in the order they began.
     below: HashMap<&'r str, Vec<&'r RunSummary>>,
 }
 
-impl<'r> Places<'r> {
+impl<'r> RunForest<'r> {
     fn of(runs: &'r [RunSummary]) -> Self {
         let known: HashSet<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         let parent = |run: &'r RunSummary| {
@@ -198,22 +198,22 @@ impl<'r> Places<'r> {
         Self { roots, below }
     }
 
-    fn walk(&self, run: &'r RunSummary, depth: usize, most: usize, out: &mut Vec<Line<'r>>) {
-        out.push(Line::Run(run, depth));
-        let brothers = self.below.get(run.id.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let over = brothers.iter().filter(|run| !run.status.is_live()).count();
+    fn walk(&self, run: &'r RunSummary, depth: usize, max_siblings: usize, out: &mut Vec<ListLine<'r>>) {
+        out.push(ListLine::Run(run, depth));
+        let siblings = self.below.get(run.id.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let over = siblings.iter().filter(|run| !run.status.is_live()).count();
         // One that is left out would take a line, too.
-        let mut left_out = if over > most.saturating_add(1) { over - most } else { 0 };
+        let mut left_out = if over > max_siblings.saturating_add(1) { over - max_siblings } else { 0 };
         let more = left_out;
-        for child in brothers {
+        for child in siblings {
             if left_out > 0 && !child.status.is_live() {
                 left_out -= 1;
                 continue;
             }
-            self.walk(child, depth + 1, most, out);
+            self.walk(child, depth + 1, max_siblings, out);
         }
         if more > 0 {
-            out.push(Line::More(more, depth + 1));
+            out.push(ListLine::More(more, depth + 1));
         }
     }
 }
@@ -231,8 +231,8 @@ mod tests {
 
     use super::*;
 
-    fn ps_text(runs: &[RunSummary], now: Millis, width: usize, brothers: usize) -> String {
-        crate::terminal_text(&super::ps_text(runs, now, width, brothers), false)
+    fn ps_text(runs: &[RunSummary], now: Millis, width: usize, siblings: usize) -> String {
+        crate::terminal_text(&super::ps_text(runs, now, width, siblings), false)
     }
     use crate::runs::sample;
 

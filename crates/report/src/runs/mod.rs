@@ -7,7 +7,7 @@ mod search;
 
 pub use cost::{cost_json, cost_text};
 pub use list::{ps_json, ps_text};
-pub use one::{OneRun, Told, run_json, run_text};
+pub use one::{DeliveredJob, OneRun, run_json, run_text};
 pub use search::{search_json, search_text};
 
 use serde_json::{Value, json};

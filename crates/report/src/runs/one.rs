@@ -38,12 +38,12 @@ pub struct OneRun {
     /// Its model calls, each with its attempts.
     pub model_calls: Vec<(ModelCall, Vec<Attempt>)>,
     /// The jobs it was told of.
-    pub told: Vec<Told>,
+    pub told: Vec<DeliveredJob>,
 }
 
 /// A job whose end a message told.
 #[derive(Debug)]
-pub struct Told {
+pub struct DeliveredJob {
     /// The message.
     pub message: Seq,
     /// The job as it is now.
@@ -96,7 +96,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         }
         line(&mut out, String::new());
         line(&mut out, format!("{}{}", who(message), trouble(one, message)));
-        for Told { job, .. } in told() {
+        for DeliveredJob { job, .. } in told() {
             let sign = if job.status == RunStatus::Completed { "✓" } else { "✗" };
             let sign = super::tone(job.status).paint(sign);
             let (agent, status) = (plain(&job.agent), job.status.words());
@@ -184,7 +184,7 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
         "heads": one.heads.iter().map(|(digest, bytes)| (digest.clone(), String::from_utf8_lossy(bytes).into())).collect::<Map<_, _>>(),
         "messages": one.messages.iter().map(message_json).collect::<Vec<_>>(),
         "tool_calls": one.tool_calls.iter().map(call_json).collect::<Vec<_>>(),
-        "inbox": one.told.iter().map(told_json).collect::<Vec<_>>(),
+        "inbox": one.told.iter().map(delivered_json).collect::<Vec<_>>(),
         "model_calls": one.model_calls.iter().map(|(call, attempts)| model_call_json(call, attempts)).collect::<Vec<_>>(),
     })
 }
@@ -201,7 +201,7 @@ fn fork_json(fork: &Fork) -> Value {
     })
 }
 
-fn told_json(told: &Told) -> Value {
+fn delivered_json(told: &DeliveredJob) -> Value {
     json!({ "message": told.message.0, "job": told.job.id, "text": told.text })
 }
 

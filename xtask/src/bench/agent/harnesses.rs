@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use harness::{Asked, Places, Ready};
+use harness::{CaptureFolders, CaptureRequest, PreparedHarness, RepliesRequest, ScenarioOverrides};
 
 use super::table::{HarnessRow, HarnessSample};
 use crate::bench::process;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 struct HarnessTarget {
     name: String,
     program: Option<PathBuf>,
-    ready: Ready,
+    ready: PreparedHarness,
     script: PathBuf,
     folder: PathBuf,
 }
@@ -65,35 +65,31 @@ impl HarnessTarget {
         let harness = harness::find(name).with_context(|| format!("unknown harness `{name}`"))?;
         let version = harness.versions().last().context("a harness has a version")?;
         let label = format!("{name} {version}");
-        let asked = Asked {
+        let asked = CaptureRequest {
             harness,
             version: None,
             host_version: None,
             scenario: harness::find_scenario(SCENARIO, None)?,
-            prompt: None,
-            model: None,
-            mode: None,
-            fixture_dir: None,
-            script: None,
-            cache_sim: false,
-            live: false,
-            replay: None,
-            max_budget_usd: None,
-            timeout: None,
+            overrides: ScenarioOverrides::default(),
+            replies: RepliesRequest::default(),
             out: None,
             arguments: Vec::new(),
             clock: None,
             env: BTreeMap::new(),
             sealed: false,
-            places: Places { data: folder.join("data"), cache: cache::folder()?, slots: slots.to_owned() },
+            folders: CaptureFolders {
+                data: folder.join("data"),
+                cache: cache::folder()?,
+                slots: slots.to_owned(),
+            },
             user_env: BTreeMap::new(),
         };
         let ready = crate::bench::on_runtime(async {
-            Ok(Ready::take(asked, &|what: &str| eprintln!("{what}")).await?)
+            Ok(PreparedHarness::take(asked, &|what: &str| eprintln!("{what}")).await?)
         })?;
         let script = folder.join("script.yaml");
         fs::write(&script, ready.script().context("the scenario has a script")?)?;
-        // `Ready` would use the running program, which is `xtask`.
+        // `PreparedHarness` would use the running program, which is `xtask`.
         let program = (name == "offshoot").then(|| offshoot.to_owned());
         Ok(HarnessTarget { name: label, program, ready, script, folder })
     }

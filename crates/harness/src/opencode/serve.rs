@@ -1,8 +1,8 @@
-//! A conversation with `opencode serve`: one prompt, and then patience.
+//! Drives a conversation with `opencode serve`: sends the prompt and waits until all agents are idle.
 //!
-//! Nothing in the API says that a run is over. A main agent that has gone idle is woken when its background
-//! tasks are done: at once, or after some seconds, once for each or once for all. So a run is over when nobody
-//! has been at work for a while, and the while is longer when a sub-agent was the last.
+//! The API does not report the end of a run. An idle main agent is woken when its background tasks end: at
+//! once or after some seconds, once for each or once for all. So a run has ended when no agent has worked for
+//! a while. The wait is longer if a sub-agent worked last.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,52 +15,57 @@ use tokio::time::{Instant, sleep};
 use super::api::Api;
 use super::model::Model;
 use super::{ABORT, SERVE};
-use crate::adapter::{Doing, Plan};
+use crate::adapter::{HarnessFuture, Plan};
 use crate::error::HarnessError;
 use crate::sandbox::Sandbox;
-use crate::warden::{Ended, Warden};
+use crate::supervisor::{ProgramExit, Supervisor};
 
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(200);
-/// Quiet after the main agent's last word. oh-my-opencode 4 takes up to seven seconds to tell of a task.
+/// Idle time after the main agent's last work. oh-my-opencode 4 takes up to seven seconds to report a task.
 const SETTLED: Duration = Duration::from_secs(8);
-/// Quiet after a sub-agent's last word, of which the main agent may not have heard yet.
+/// Idle time after a sub-agent's last work, which the main agent may not know of yet.
 const UNHEARD: Duration = Duration::from_secs(20);
-/// How long one sub-agent must have been the only one at work before it is aborted: longer than others need to begin.
+/// Time for which a sub-agent must be the only busy one before it is aborted: longer than others need to
+/// start.
 const ALONE: Duration = Duration::from_secs(3);
 const SIGTERM: i32 = 15;
-/// Ports that the capture itself uses, or may.
+/// Ports that a capture may use itself.
 const TAKEN: std::ops::Range<u16> = 47_600..47_900;
 
-/// Waits for `run`; talks to `serve` until its run is over.
+/// Waits for `run`, or drives `serve` until its run has ended.
 pub(crate) fn drive<'a>(
     plan: &'a Plan,
     sandbox: &'a Sandbox,
-    warden: &'a mut Warden,
-) -> Doing<'a, Result<Ended, HarnessError>> {
+    supervisor: &'a mut Supervisor,
+) -> HarnessFuture<'a, Result<ProgramExit, HarnessError>> {
     match plan.mode.as_deref() {
-        Some(SERVE | ABORT) => Box::pin(converse(plan, sandbox, warden)),
-        _ => warden.wait(),
+        Some(SERVE | ABORT) => Box::pin(converse(plan, sandbox, supervisor)),
+        _ => supervisor.wait(),
     }
 }
 
-async fn converse(plan: &Plan, sandbox: &Sandbox, warden: &mut Warden) -> Result<Ended, HarnessError> {
+async fn converse(
+    plan: &Plan,
+    sandbox: &Sandbox,
+    supervisor: &mut Supervisor,
+) -> Result<ProgramExit, HarnessError> {
     let model = Model::of(&plan.model)?;
-    let mut api = Api::reach(&mut *warden, chosen_port(sandbox)?).await?;
+    let mut api = Api::reach(&mut *supervisor, chosen_port(sandbox)?).await?;
     let main = api.create().await?;
     api.prompt(&main, &model, &plan.prompt).await?;
-    let mut watch = Watch::begin(main, Instant::now());
+    let mut watch = ActivityWatch::begin(main, Instant::now());
     let mut to_abort = plan.mode.as_deref() == Some(ABORT);
     loop {
         sleep(LOOK).await;
         let busy = api.busy().await?;
-        watch.look(&busy, Instant::now());
+        watch.observe(&busy, Instant::now());
         if to_abort && let Some(last) = watch.last_at_work(Instant::now()) {
             api.abort(&last).await?;
             to_abort = false;
         }
         if watch.is_quiet(Instant::now()) {
-            // What began and ended between two looks has left messages.
+            // Work between two checks shows in the number of messages.
             let messages = api.messages(&watch.main).await?;
             if !watch.has_more(messages, Instant::now()) {
                 break;
@@ -70,28 +75,28 @@ async fn converse(plan: &Plan, sandbox: &Sandbox, warden: &mut Warden) -> Result
     let sessions = descendants(&mut api, &watch.main).await?;
     let list = sessions_file(sandbox);
     fs::write(&list, sessions.join("\n")).map_err(HarnessError::io("write", &list))?;
-    let ended = warden.end().await?;
-    // A server ends when it is told to, by the signal or of itself: both are well.
+    let ended = supervisor.end().await?;
+    // Ending by SIGTERM is a success.
     let code = if ended.code == 128 + SIGTERM { 0 } else { ended.code };
-    Ok(Ended { code, ..ended })
+    Ok(ProgramExit { code, ..ended })
 }
 
-/// What has been seen of a run.
-struct Watch {
+/// The observed activity of a run.
+struct ActivityWatch {
     main: String,
     main_last: Instant,
     sub_last: Option<Instant>,
-    /// The only sub-agent at work, and since when it has been.
+    /// The only busy sub-agent and since when it is the only one.
     alone: Option<(String, Instant)>,
     messages: usize,
 }
 
-impl Watch {
+impl ActivityWatch {
     fn begin(main: String, now: Instant) -> Self {
         Self { main, main_last: now, sub_last: None, alone: None, messages: 0 }
     }
 
-    fn look(&mut self, busy: &BTreeSet<String>, now: Instant) {
+    fn observe(&mut self, busy: &BTreeSet<String>, now: Instant) {
         if busy.contains(&self.main) {
             self.main_last = now;
         }
@@ -114,26 +119,26 @@ impl Watch {
         }
     }
 
-    /// Counts the main agent's messages; more than last time means that it was at work unseen.
+    /// Compares the number of main messages with the last call. A higher number means unseen work.
     fn has_more(&mut self, messages: usize, now: Instant) -> bool {
         let first = self.messages == 0;
         let more = messages > self.messages;
         self.messages = messages;
-        // The first count is only there to be compared with.
+        // The first count only serves as a baseline.
         if more && !first {
             self.main_last = now;
         }
         more
     }
 
-    /// The last sub-agent that is still at work.
+    /// Returns the sub-agent that has been the only busy one for a while.
     fn last_at_work(&self, now: Instant) -> Option<String> {
         let (session, since) = self.alone.as_ref()?;
         (now - *since > ALONE).then(|| session.clone())
     }
 }
 
-/// A session and all that came of it, itself first.
+/// Returns a session and all its descendants, itself first.
 async fn descendants(api: &mut Api<'_>, main: &str) -> Result<Vec<String>, HarnessError> {
     let mut sessions = vec![main.to_owned()];
     let mut next = 0;
@@ -145,7 +150,7 @@ async fn descendants(api: &mut Api<'_>, main: &str) -> Result<Vec<String>, Harne
     Ok(sessions)
 }
 
-/// The sessions of a run, the main one first, one a line. Only `serve` knows them all.
+/// The file with the sessions of a run, the main one first, one per line. Only `serve` writes it.
 pub(super) fn sessions_file(sandbox: &Sandbox) -> PathBuf {
     sandbox.scratch().join("sessions.txt")
 }
@@ -154,7 +159,7 @@ fn port_file(sandbox: &Sandbox) -> PathBuf {
     sandbox.scratch().join("port.txt")
 }
 
-/// A port for the server, and a note of it.
+/// Chooses a port for the server and stores it.
 pub(super) fn choose_port(sandbox: &Sandbox) -> Result<u16, HarnessError> {
     let failed = || HarnessError::io("listen on", "loopback");
     let port = loop {
@@ -183,12 +188,12 @@ mod tests {
         sessions.iter().map(|session| (*session).to_owned()).collect()
     }
 
-    /// A watch that looked at these, a second apart, and the time of the last look.
-    fn watched(looks: &[&[&str]]) -> (Watch, Instant) {
+    /// Creates a watch with these observations, a second apart. Returns it with the time of the last one.
+    fn watched(looks: &[&[&str]]) -> (ActivityWatch, Instant) {
         let begin = Instant::now();
-        let mut watch = Watch::begin("main".into(), begin);
+        let mut watch = ActivityWatch::begin("main".into(), begin);
         for (second, sessions) in (1..).zip(looks) {
-            watch.look(&busy(sessions), begin + Duration::from_secs(second));
+            watch.observe(&busy(sessions), begin + Duration::from_secs(second));
         }
         (watch, begin + Duration::from_secs(looks.len() as u64))
     }

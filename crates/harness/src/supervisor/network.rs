@@ -1,8 +1,8 @@
-//! A network in which there is nothing but us.
+//! A network namespace that contains only our sockets.
 //!
-//! The warden leaves the machine's network for one of its own. There, every address is loopback: a program
-//! that goes elsewhere comes to a socket of ours, which says so, or is refused at once. Names are
-//! asked of us too, whatever name server the machine has.
+//! The supervisor leaves the machine's network for a new one in which every address is loopback. A program
+//! that connects to another host reaches one of our sockets, or is refused at once. Name lookups reach us as
+//! well, whatever name server is configured.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -14,9 +14,9 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::message::Socket;
 
-/// The proxy's port in a sealed network, where nobody else can have taken it.
+/// The proxy's port in a sealed network, where it is always free.
 pub(crate) const PROXY_PORT: u16 = 47621;
-/// The port of the proxy that refuses.
+/// The port of the refusing proxy.
 pub(crate) const REFUSER_PORT: u16 = 47622;
 
 const RTM_NEWLINK: u16 = 16;
@@ -29,13 +29,13 @@ const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_HOST: u8 = 254;
 const RTN_LOCAL: u8 = 2;
 const RTA_OIF: u16 = 4;
-/// A network's first interface is its loopback.
+/// The loopback is the first interface of a network namespace.
 const LOOPBACK: u32 = 1;
 
-/// Leaves the machine's network. Must be called while the process has one thread.
+/// Leaves the machine's network. Must be called while the process has a single thread.
 pub(crate) fn leave() -> io::Result<()> {
     if unshare(UnshareFlags::NEWNET).is_err() {
-        // Everybody may, as somebody with rights in a world of their own.
+        // In a new user namespace, every user may do so.
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
         std::fs::write("/proc/self/setgroups", "deny")?;
@@ -47,11 +47,11 @@ pub(crate) fn leave() -> io::Result<()> {
 
 #[allow(unsafe_code, reason = "rustix has no safe form of unshare(2)")]
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    // SAFETY: no file descriptors are unshared, which is all that could go wrong.
+    // SAFETY: file descriptors are not unshared, which is the only hazard.
     Ok(unsafe { unshare_unsafe(flags) }?)
 }
 
-/// Brings loopback up and makes it the home of every address.
+/// Brings the loopback up and routes all addresses to it.
 fn raise_loopback() -> io::Result<()> {
     // struct ifinfomsg: family, pad, type, index, flags, change
     let mut link = vec![0; 4];
@@ -60,12 +60,12 @@ fn raise_loopback() -> io::Result<()> {
     link.extend(IFF_UP.to_ne_bytes());
     ask_kernel(RTM_NEWLINK, 0, &link)?;
     ask_kernel(RTM_NEWROUTE, NLM_F_CREATE, &everywhere_is_here(AddressFamily::INET))?;
-    // A machine may be without IPv6.
+    // The machine may lack IPv6.
     let _ = ask_kernel(RTM_NEWROUTE, NLM_F_CREATE, &everywhere_is_here(AddressFamily::INET6));
     Ok(())
 }
 
-/// struct rtmsg with the interface behind it: all addresses of a family are local.
+/// Builds a struct rtmsg with the interface: all addresses of a family are local.
 fn everywhere_is_here(family: AddressFamily) -> Vec<u8> {
     let family = family.as_raw() as u8;
     let mut route =
@@ -81,12 +81,12 @@ fn ask_kernel(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
         AddressFamily::NETLINK,
         SocketType::RAW,
         SocketFlags::CLOEXEC,
-        None, // protocol 0 is the one for routes
+        None, // protocol 0: routes
     )?;
     let mut message = (16 + body.len() as u32).to_ne_bytes().to_vec();
     message.extend(kind.to_ne_bytes());
     message.extend((NLM_F_REQUEST_ACK | flags).to_ne_bytes());
-    message.extend([0; 8]); // sequence and sender: there is only one question
+    message.extend([0; 8]); // sequence and sender; there is only one request
     message.extend(body);
     sendto(&socket, &message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut answer = [0; 512];
@@ -103,13 +103,13 @@ pub(crate) fn listen() -> io::Result<Vec<(Socket, OwnedFd)>> {
     let local = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(OwnedFd::from);
     let mut sockets = vec![(Socket::Proxy, local(PROXY_PORT)?), (Socket::Refuser, local(REFUSER_PORT)?)];
     for port in [443, 80] {
-        // One socket takes both families, where there are both.
+        // One socket serves both address families if IPv6 exists.
         let socket = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
             .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))?;
         sockets.push((Socket::Elsewhere { port }, socket.into()));
     }
     for addr in name_servers(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default()) {
-        // One that cannot be taken is one that will not answer: the program learns no name there.
+        // If binding fails, lookups there get no answer, which is what we want.
         if let Ok(socket) = UdpSocket::bind(addr) {
             sockets.push((Socket::Names, socket.into()));
         }
@@ -117,12 +117,12 @@ pub(crate) fn listen() -> io::Result<Vec<(Socket, OwnedFd)>> {
     Ok(sockets)
 }
 
-/// Where names are asked for. An answer must come from the address that was asked, so each has its socket.
+/// Returns the name servers. A reply must come from the address that was asked, so each needs a socket.
 fn name_servers(resolv_conf: &str) -> Vec<SocketAddr> {
     let named = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
     let mut servers: Vec<IpAddr> = named.filter_map(|addr| addr.trim().parse().ok()).take(3).collect();
     if !servers.contains(&Ipv4Addr::LOCALHOST.into()) {
-        servers.push(Ipv4Addr::LOCALHOST.into()); // asked where no server is named
+        servers.push(Ipv4Addr::LOCALHOST.into()); // used if no server is configured
     }
     servers.into_iter().map(|addr| SocketAddr::new(addr, 53)).collect()
 }

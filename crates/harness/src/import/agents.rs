@@ -1,4 +1,4 @@
-//! Agents as a harness tells of them, put together as one session.
+//! Assembles the agents of a harness's own files to one session.
 
 use std::collections::HashMap;
 
@@ -7,60 +7,60 @@ use recording::normalize::{Envelope, SessionLane, SessionTurn};
 use serde_json::Value;
 use session::{CallId, Usage};
 
-/// Shortest id by which a result is taken to name an agent.
-const TELLING: usize = 6;
+/// Minimum length of an id that a result may name an agent by.
+const MIN_ID_LENGTH: usize = 6;
 
 /// Milliseconds since 1970.
 pub(super) type Millis = i64;
 
-/// One agent.
+/// An agent.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
     pub(super) session: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) agent_type: Option<String>,
     pub(super) model: Option<String>,
-    /// The user talks to it.
+    /// True if the user talks to it.
     pub(super) is_main: bool,
-    /// The agent that started it, where it says so.
+    /// The agent that started it, if recorded.
     pub(super) parent: Option<usize>,
-    /// The call that started it, where it says so.
+    /// The call that started it, if recorded.
     pub(super) call: Option<CallId>,
-    /// The first text it was given.
+    /// Its first prompt.
     pub(super) opening: Option<String>,
     pub(super) began: Millis,
-    pub(super) turns: Vec<Told>,
+    pub(super) turns: Vec<AgentTurn>,
 }
 
-/// One turn, and when it was.
+/// A turn with its times.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct AgentTurn {
     pub(super) turn: SessionTurn,
     pub(super) asked_at: Millis,
     pub(super) answered_at: Millis,
-    /// When each result was there.
+    /// The times of the results.
     pub(super) results_at: Vec<Millis>,
 }
 
 impl Agent {
     /// The id that results name it by.
     fn id(&self) -> Option<&str> {
-        self.agent.as_deref().or(self.session.as_deref()).filter(|id| id.len() >= TELLING)
+        self.agent.as_deref().or(self.session.as_deref()).filter(|id| id.len() >= MIN_ID_LENGTH)
     }
 
     fn kind(&self) -> LaneKind {
         let says_one_thing = self.turns.len() == 1 && self.turns[0].turn.calls.is_empty();
         match self.is_main {
             true => LaneKind::Main,
-            // Nobody asked for it, and it did nothing: a warm-up.
+            // Without a parent and without work, it is a warm-up call.
             false if self.call.is_none() && self.parent.is_none() && says_one_thing => LaneKind::Side,
             false => LaneKind::Sub,
         }
     }
 }
 
-/// Where a call was made.
-struct Made {
+/// A call that may have started an agent.
+struct CallSite {
     agent: usize,
     id: CallId,
     input: Value,
@@ -68,7 +68,7 @@ struct Made {
     result: String,
 }
 
-/// Makes one session of all agents.
+/// Assembles a session from all agents.
 pub(super) fn assemble(source: &str, mut agents: Vec<Agent>) -> Envelope {
     bind(&mut agents);
     let order = by_time(&agents);
@@ -99,19 +99,19 @@ pub(super) fn assemble(source: &str, mut agents: Vec<Agent>) -> Envelope {
     Envelope::from_lanes(source, lanes.collect())
 }
 
-/// Finds the call that started each agent: the one that the agent names, else one that has its opening words as an
-/// argument, and of twins the one whose result names the agent, or else the first that is free; else a call whose
-/// result names the agent.
+/// Finds the call that started each agent. Candidates in order: the call that the agent names; a call with
+/// the agent's prompt as an argument whose result names the agent; the first free call with that prompt; a
+/// call whose result names the agent.
 fn bind(agents: &mut [Agent]) {
     let calls = calls(agents);
     let mut taken = vec![false; calls.len()];
     let mut order: Vec<usize> = (0..agents.len()).filter(|at| !agents[*at].is_main).collect();
     order.sort_by_key(|at| agents[*at].began);
-    type Tells = fn(&Agent, &Made) -> bool;
+    type Tells = fn(&Agent, &CallSite) -> bool;
     let passes: [Tells; 4] = [
         |agent, made| agent.call.as_ref() == Some(&made.id),
-        |agent, made| is_named(agent, made) && opens(agent, made),
-        |agent, made| made.at <= agent.began && opens(agent, made),
+        |agent, made| is_named(agent, made) && has_prompt(agent, made),
+        |agent, made| made.at <= agent.began && has_prompt(agent, made),
         |agent, made| made.at <= agent.began && is_named(agent, made),
     ];
     let mut bound = vec![false; agents.len()];
@@ -139,13 +139,13 @@ fn bind(agents: &mut [Agent]) {
     }
 }
 
-fn calls(agents: &[Agent]) -> Vec<Made> {
+fn calls(agents: &[Agent]) -> Vec<CallSite> {
     let mut calls = Vec::new();
     for (agent, told) in agents.iter().enumerate() {
         let results = || told.turns.iter().flat_map(|told| &told.turn.results);
         for turn in &told.turns {
             calls.extend(turn.turn.calls.iter().map(|call| {
-                Made {
+                CallSite {
                     agent,
                     id: call.id.clone(),
                     input: call.input.clone(),
@@ -162,8 +162,8 @@ fn calls(agents: &[Agent]) -> Vec<Made> {
     calls
 }
 
-/// Whether a call has an agent's opening words as one of its arguments.
-fn opens(agent: &Agent, made: &Made) -> bool {
+/// Returns whether an argument of the call is the agent's first prompt.
+fn has_prompt(agent: &Agent, made: &CallSite) -> bool {
     let Some(opening) = agent.opening.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
         return false;
     };
@@ -171,18 +171,19 @@ fn opens(agent: &Agent, made: &Made) -> bool {
     made.input.as_object().is_some_and(|input| input.values().any(says))
 }
 
-/// Whether a call's result names an agent.
-fn is_named(agent: &Agent, made: &Made) -> bool {
+/// Returns whether the call's result names the agent.
+fn is_named(agent: &Agent, made: &CallSite) -> bool {
     agent.id().is_some_and(|id| made.result.contains(id))
 }
 
-/// Which agent a call asks for, under the names that tools give it.
+/// Returns the agent type that a call asks for, under the names that tools use.
 fn agent_type(input: &Value) -> Option<String> {
     let names = ["subagent_type", "agent_type", "agent", "agent_name", "category"];
     names.iter().find_map(|name| input.get(name)?.as_str().map(str::to_owned))
 }
 
-/// The agents in the order of their first requests. One that nobody started and that said nothing is none.
+/// Returns the agents in order of their first requests. Agents without a parent call and without turns are
+/// left out.
 fn by_time(agents: &[Agent]) -> Vec<usize> {
     let began = |at: &usize| {
         let agent = &agents[*at];
@@ -194,7 +195,7 @@ fn by_time(agents: &[Agent]) -> Vec<usize> {
     order
 }
 
-/// `main`, `main-2`; `sub-1`, `sub-2`; `side-1`.
+/// Names lanes `main`, `main-2`; `sub-1`, `sub-2`; `side-1`.
 fn names(agents: &[Agent], order: &[usize]) -> Vec<String> {
     let mut counts: HashMap<LaneKind, usize> = HashMap::new();
     let mut ids = vec![String::new(); agents.len()];
@@ -211,14 +212,14 @@ fn names(agents: &[Agent], order: &[usize]) -> Vec<String> {
     ids
 }
 
-/// Numbers turns in their lane, and by time over the whole.
+/// Numbers turns in their lane, and by time in the session.
 fn number(agents: &mut [Agent], order: &[usize]) {
     let mut all: Vec<(Millis, usize, usize)> = Vec::new();
     for (rank, &at) in order.iter().enumerate() {
         let mut last = Millis::MIN;
         for (turn, told) in agents[at].turns.iter_mut().enumerate() {
             told.turn.turn = turn as u32 + 1;
-            // Clocks may be set back; a lane's turns stay in their order.
+            // If the clock was set back, a lane's turns keep their order.
             last = last.max(told.asked_at);
             all.push((last, rank, turn));
         }
@@ -229,7 +230,7 @@ fn number(agents: &mut [Agent], order: &[usize]) {
     }
 }
 
-/// What became of each spawned agent, by its lane.
+/// Determines the state of each job, by its lane.
 fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, LaneJob> {
     let lane = |&at: &usize| {
         let agent = &agents[at];
@@ -239,7 +240,7 @@ fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, La
             parent: agent.parent.map(|parent| ids[parent].clone()),
             spawned_by: agent.call.clone(),
             agent_type: agent.agent_type.clone(),
-            // Agents that share a session are not known by it.
+            // Agents that share a session cannot be identified by it.
             session: agent.session.clone().filter(|_| agent.agent.is_none()),
             agent: agent.agent.clone(),
             turns: agent.turns.iter().map(turn).collect(),
@@ -250,11 +251,11 @@ fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, La
     let jobs = lanes.jobs().into_iter().map(|mut job| {
         let ended = by_name(&job.lane).and_then(|agent| agent.turns.last()).map(|told| told.answered_at);
         let told = by_name(&job.parent).into_iter().flat_map(|agent| &agent.turns);
-        let answers = |told: &Told| {
+        let answers = |told: &AgentTurn| {
             let at = told.turn.results.iter().position(|result| result.call == job.call)?;
             told.results_at.get(at).copied()
         };
-        // Here each result has its own time, which the request that carries it may be much later than.
+        // Each result has its own time here, which may be much earlier than the request that carries it.
         if let Some(answered) = told.into_iter().find_map(answers) {
             job.background = ended.is_none_or(|ended| ended > answered);
         }
@@ -263,7 +264,7 @@ fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, La
     jobs.collect()
 }
 
-fn turn(told: &Told) -> Turn {
+fn turn(told: &AgentTurn) -> Turn {
     let SessionTurn { turn, seq, results, injected, calls, .. } = &told.turn;
     let note = |call: &recording::normalize::SessionCall| CallNote {
         id: call.id.clone(),

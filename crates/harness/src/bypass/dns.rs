@@ -1,11 +1,11 @@
-//! As much of DNS as it takes to hear what is asked, and to say no.
+//! A minimal DNS server that reads queries and answers that no name exists.
 
-/// A question.
+/// A DNS query.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked {
-    /// The host whose address is wanted; `None` when something else is.
+pub(super) struct DnsQuery {
+    /// The host whose address is wanted; `None` for other record types.
     pub(super) host: Option<String>,
-    /// The answer that there is no such name.
+    /// The answer "no such name".
     pub(super) no_such_name: Vec<u8>,
 }
 
@@ -13,8 +13,8 @@ const A: u16 = 1;
 const AAAA: u16 = 28;
 const HTTPS: u16 = 65;
 
-/// Reads a query; `None` when it is none.
-pub(super) fn read(packet: &[u8]) -> Option<Asked> {
+/// Parses a query; `None` if it is not one.
+pub(super) fn read(packet: &[u8]) -> Option<DnsQuery> {
     let is_answer = packet.get(2)? & 0x80 != 0;
     if is_answer || packet.get(4..6)? != [0, 1] {
         return None;
@@ -27,19 +27,19 @@ pub(super) fn read(packet: &[u8]) -> Option<Asked> {
         match length {
             0 => break,
             1..=63 => labels.push(String::from_utf8_lossy(packet.get(at..at + length)?).into_owned()),
-            _ => return None, // a pointer has nothing to point to in a question
+            _ => return None, // queries contain no pointers
         }
         at += length;
     }
     let kind = u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?);
     let question = packet.get(12..at + 4)?;
     let mut answer = packet[..2].to_vec();
-    // An answer, recursion as wanted and available, no such name; one question and nothing else.
+    // Flags: answer, recursion desired and available, no such name; counts: one question.
     answer.extend([0x80 | (packet[2] & 1), 0x83, 0, 1, 0, 0, 0, 0, 0, 0]);
     answer.extend(question);
     let host = labels.join(".").to_lowercase();
     let wanted = matches!(kind, A | AAAA | HTTPS) && !host.is_empty();
-    Some(Asked { host: wanted.then_some(host), no_such_name: answer })
+    Some(DnsQuery { host: wanted.then_some(host), no_such_name: answer })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the two ends of the warden's socket say, and the open files that go with it.
+//! Messages on the supervisor's socket, with file descriptors.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,48 +13,48 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The longest message. An argument may have 128 KiB at most on Linux, so one with a long prompt fits.
-const MOST: usize = 192 << 10;
-/// The most open files in one message.
-const MOST_FILES: usize = 16;
+/// Maximum size of a message. An argument has at most 128 KiB on Linux, so one with a long prompt fits.
+const MAX_MESSAGE: usize = 192 << 10;
+/// Maximum number of file descriptors in one message.
+const MAX_FILES: usize = 16;
 
-/// What the warden is told.
+/// A command to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
-    /// Keep the file that comes with this open for as long as anything runs: it holds a lock.
+pub(crate) enum SupervisorCommand {
+    /// Keep the attached file open while any process runs: it holds a lock.
     Hold,
-    /// Start a program in a process group of its own.
-    Launch(Start),
-    /// Connect to a port on the program's own loopback, and hand over the connection.
+    /// ProgramStart a program in its own process group.
+    Launch(ProgramStart),
+    /// Connect to a port on the program's loopback and return the connection.
     Connect { port: u16 },
-    /// End a program's process group: ask first, and insist after `grace_ms`.
+    /// End a program's process group: SIGTERM first, SIGKILL after `grace_ms`.
     End { id: u32, grace_ms: u64 },
-    /// End everything that was ever started here and go.
+    /// End all processes and exit.
     Finish { grace_ms: u64 },
 }
 
 /// A program to start.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Start {
+pub(crate) struct ProgramStart {
     pub(crate) id: u32,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
-    /// All of its environment.
+    /// The complete environment.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
-    /// Where its output goes; the warden's own without.
+    /// The file for its output; by default the supervisor's own output.
     pub(crate) stdout: Option<PathBuf>,
     pub(crate) stderr: Option<PathBuf>,
 }
 
-/// What the warden says.
+/// An event from the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum News {
-    /// It is there. With the sockets that `sockets` describe, where it is sealed.
+pub(crate) enum SupervisorEvent {
+    /// It is running. If sealed, the sockets in `sockets` are attached.
     Ready {
         sockets: Vec<Socket>,
     },
-    /// The system does not allow the seal.
+    /// The system does not allow sealing.
     CannotSeal {
         why: String,
     },
@@ -69,33 +69,33 @@ pub(crate) enum News {
         id: u32,
         code: i32,
     },
-    /// With the connection, where there is one.
+    /// The connection is attached unless it was refused.
     Connected {
         refused: Option<String>,
     },
 }
 
-/// What one of the sockets in a sealed network is for.
+/// The purpose of a socket in a sealed network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Socket {
-    /// The recording proxy's.
+    /// The recording proxy.
     Proxy,
-    /// Whoever asks for a proxy to elsewhere.
+    /// The proxy that refuses requests to other hosts.
     Refuser,
-    /// Whoever goes elsewhere directly, on this port.
+    /// Direct connections to other hosts on this port.
     Elsewhere { port: u16 },
-    /// Whoever asks for a name.
+    /// Name lookups.
     Names,
 }
 
-/// Sends one message and the files that go with it.
+/// Sends a message with file descriptors.
 pub(crate) fn send<T: Serialize>(
     socket: BorrowedFd<'_>,
     message: &T,
     files: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     let text = serde_json::to_vec(message).expect("messages have only string keys");
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(files));
@@ -104,10 +104,10 @@ pub(crate) fn send<T: Serialize>(
     Ok(())
 }
 
-/// Waits for the next message; `None` when the other end is gone.
+/// Waits for the next message; `None` when the other end is closed.
 pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut text = vec![0; MOST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut text = vec![0; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let got = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut control, RecvFlags::CMSG_CLOEXEC) {
@@ -141,10 +141,11 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .expect("a pair of sockets");
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
-        send(ours.as_fd(), &Order::Hold, &[writer.as_fd()]).expect("sent");
+        send(ours.as_fd(), &SupervisorCommand::Hold, &[writer.as_fd()]).expect("sent");
         drop(writer);
-        let (order, mut files) = receive::<Order>(theirs.as_fd()).expect("received").expect("a message");
-        assert!(matches!(order, Order::Hold), "{order:?}");
+        let (order, mut files) =
+            receive::<SupervisorCommand>(theirs.as_fd()).expect("received").expect("a message");
+        assert!(matches!(order, SupervisorCommand::Hold), "{order:?}");
         let mut writer = std::fs::File::from(files.pop().expect("the file"));
         writer.write_all(b"through").expect("written");
         drop(writer);
@@ -152,6 +153,6 @@ mod tests {
         reader.read_to_string(&mut text).expect("read");
         assert_eq!(text, "through");
         drop(ours);
-        assert!(receive::<Order>(theirs.as_fd()).expect("an end").is_none());
+        assert!(receive::<SupervisorCommand>(theirs.as_fd()).expect("an end").is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! What was asked for, checked and completed.
+//! Checks and completes a capture request.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,99 +13,113 @@ use redact::Redactor;
 use serde::Serialize;
 use session::model::price;
 
-use crate::adapter::{Endpoints, Harness, Launch, Plan, Release};
+use crate::adapter::{Endpoints, HarnessAdapter, Launch, Plan, Release};
 use crate::error::HarnessError;
-use crate::install::{Tell, install, on_path, release};
+use crate::install::{Installation, Progress, install, on_path, release};
 use crate::sandbox::TIME_ZONE;
 use crate::scenario::{Files, Scenario};
 
-/// What somebody wants to have captured.
-pub struct Asked {
-    /// The kind of harness.
-    pub harness: Box<dyn Harness>,
-    /// Its version; the newest tested one without.
+/// A capture request.
+pub struct CaptureRequest {
+    /// The harness.
+    pub harness: Box<dyn HarnessAdapter>,
+    /// Its version; by default the newest tested one.
     pub version: Option<String>,
     /// The version of its host, for a plugin.
     pub host_version: Option<String>,
     /// The scenario.
     pub scenario: Scenario,
-    /// Another prompt than the scenario's.
-    pub prompt: Option<String>,
-    /// Another model than the scenario's.
-    pub model: Option<String>,
-    /// Another way to run than the scenario's.
-    pub mode: Option<String>,
-    /// Another workspace than the scenario's.
-    pub fixture_dir: Option<PathBuf>,
-    /// A script that is not the scenario's.
-    pub script: Option<PathBuf>,
-    /// The script reports the usage that the provider's prompt cache would come to.
-    pub cache_sim: bool,
-    /// Talk to the real provider.
-    pub live: bool,
-    /// A recording that answers.
-    pub replay: Option<Replaying>,
-    /// Where to stop, in dollars.
-    pub max_budget_usd: Option<f64>,
-    /// Another timeout than the scenario's.
-    pub timeout: Option<Duration>,
-    /// The recording's folder; `./goldens/…` without.
+    /// Replacements for parts of the scenario.
+    pub overrides: ScenarioOverrides,
+    /// The requested source of the model's replies.
+    pub replies: RepliesRequest,
+    /// The recording's folder; by default below `./goldens`.
     pub out: Option<PathBuf>,
-    /// Arguments for the harness; for `command` the command itself.
+    /// Arguments of the harness; for `command` the command itself.
     pub arguments: Vec<String>,
     /// Variables for the harness.
     pub env: BTreeMap<String, String>,
-    /// The clock of the recording that is run again, where the harness takes its clock from us.
+    /// The clock of the recording that is replayed, for a harness that takes its clock from us.
     pub clock: Option<Clock>,
-    /// Seal the network, where the system allows it.
+    /// True if to seal the network if the system allows it.
     pub sealed: bool,
-    /// The folders that are ours.
-    pub places: Places,
-    /// The user's own environment: keys and addresses of providers, and what must not be in a recording.
+    /// Our own folders.
+    pub folders: CaptureFolders,
+    /// The user's environment: keys and addresses of providers, and the secrets to redact.
     pub user_env: BTreeMap<String, String>,
 }
 
-/// The folders that are ours.
+/// Replacements for parts of a scenario.
+#[derive(Clone, Debug, Default)]
+pub struct ScenarioOverrides {
+    /// The prompt.
+    pub prompt: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The mode of the harness.
+    pub mode: Option<String>,
+    /// The folder with the workspace.
+    pub fixture_dir: Option<PathBuf>,
+    /// The timeout.
+    pub timeout: Option<Duration>,
+}
+
+/// The requested source of the model's replies. The default is the scenario's script.
+#[derive(Clone, Debug, Default)]
+pub struct RepliesRequest {
+    /// A script that replaces the scenario's.
+    pub script: Option<PathBuf>,
+    /// Whether the script reports the usage that the provider's prompt cache would give.
+    pub cache_sim: bool,
+    /// Whether to use the real provider.
+    pub live: bool,
+    /// A recording that answers.
+    pub replay: Option<ReplaySource>,
+    /// Cost limit in dollars.
+    pub max_budget_usd: Option<f64>,
+}
+
+/// Our own folders.
 #[derive(Clone, Debug)]
-pub struct Places {
-    /// The redaction key.
+pub struct CaptureFolders {
+    /// The folder of the redaction key.
     pub data: PathBuf,
-    /// Installed harnesses.
+    /// The folder of installed harnesses.
     pub cache: PathBuf,
-    /// Where harnesses live while they are recorded.
+    /// The folder of the slots.
     pub slots: PathBuf,
 }
 
 /// A recording that answers a harness.
 #[derive(Clone, Debug)]
-pub struct Replaying {
-    /// Its folder, as people name it.
+pub struct ReplaySource {
+    /// Its folder, as the user named it.
     pub name: String,
-    /// What it plays.
+    /// The recorded traffic.
     pub traffic: Arc<RecordedTraffic>,
-    /// How.
+    /// The settings of the replay.
     pub settings: ReplaySettings,
 }
 
-/// Who answers the harness.
+/// The source of the model's replies.
 #[derive(Clone, Debug)]
-pub enum Speaker {
-    /// A script: its name, its text, and what it says.
+pub enum ModelSource {
+    /// A script.
     Script {
-        /// As the manifest names it.
+        /// The name in the manifest.
         name: String,
-        /// The file.
+        /// The text of the file.
         text: String,
-        /// What it says.
+        /// The parsed script.
         script: Script,
     },
     /// A recording.
-    Replay(Replaying),
-    /// The real provider: its addresses and keys, by the variables of the user's environment.
+    Replay(ReplaySource),
+    /// The real provider. Its addresses and keys are in these variables of the user's environment.
     Live(BTreeMap<String, String>),
 }
 
-impl Speaker {
+impl ModelSource {
     pub(super) fn is_live(&self) -> bool {
         matches!(self, Self::Live(_))
     }
@@ -117,7 +131,7 @@ impl Speaker {
         }
     }
 
-    /// What the manifest says of the recording that answers.
+    /// Describes the replayed recording for the manifest.
     pub(super) fn replay(&self) -> Option<recording::Replay> {
         let Self::Replay(replaying) = self else { return None };
         let settings = &replaying.settings;
@@ -131,22 +145,19 @@ impl Speaker {
     }
 }
 
-/// What was asked for, with everything decided that can be before a port is known.
-pub(super) struct Planned {
-    pub(super) harness: Box<dyn Harness>,
-    pub(super) places: Places,
+/// A checked capture request. Only the proxy's port is still missing.
+pub(super) struct PreparedCapture {
+    pub(super) harness: Box<dyn HarnessAdapter>,
+    pub(super) folders: CaptureFolders,
     pub(super) files: Files,
-    pub(super) speaker: Speaker,
+    pub(super) speaker: ModelSource,
     pub(super) sealed: bool,
     pub(super) timeout: Duration,
     pub(super) budget: Option<f64>,
     release: Release,
     scenario: Scenario,
-    prompt: String,
-    model: String,
-    mode: Option<String>,
-    prefix: PathBuf,
-    program: PathBuf,
+    task: Task,
+    installation: Installation,
     out: Option<PathBuf>,
     env: BTreeMap<String, String>,
     arguments: Vec<String>,
@@ -154,40 +165,47 @@ pub(super) struct Planned {
     user_env: BTreeMap<String, String>,
 }
 
-impl Planned {
-    pub(super) async fn of(asked: Asked, tell: Tell<'_>) -> Result<Self, HarnessError> {
+/// The prompt with the model and mode that run it.
+struct Task {
+    prompt: String,
+    model: String,
+    mode: Option<String>,
+}
+
+impl PreparedCapture {
+    pub(super) async fn of(asked: CaptureRequest, tell: Progress<'_>) -> Result<Self, HarnessError> {
         let harness = &*asked.harness;
         let name = harness.name();
         let scenario = &asked.scenario;
-        let mode = mode(harness, scenario, asked.mode.as_deref())?;
-        let prompt = match &asked.prompt {
+        let mode = mode(harness, scenario, asked.overrides.mode.as_deref())?;
+        let prompt = match &asked.overrides.prompt {
             Some(prompt) => prompt.clone(),
             None => scenario.prompt(name, mode.as_deref())?,
         };
-        let model = asked.model.clone().or_else(|| scenario.model(name, mode.as_deref()));
+        let model = asked.overrides.model.clone().or_else(|| scenario.model(name, mode.as_deref()));
         let model = model.unwrap_or_else(|| harness.default_model().to_owned());
         if model.trim().is_empty() {
             let hint = format!("give it as in `--model {}`", harness.default_model());
             return Err(HarnessError::you("the model has no name", hint));
         }
         let speaker = speaker(&asked, mode.as_deref())?;
-        speaker.check_key(harness.providers())?; // before anything is installed
-        check_budget(asked.max_budget_usd, &model)?;
-        let fixture = match &asked.fixture_dir {
+        speaker.check_key(harness.providers())?; // before installing anything
+        check_budget(asked.replies.max_budget_usd, &model)?;
+        let fixture = match &asked.overrides.fixture_dir {
             Some(dir) => {
                 Some(Files::read(dir).map_err(|source| HarnessError::Fixture { dir: dir.clone(), source })?)
             }
             None => None,
         };
         let release = release(harness, asked.version.as_deref(), asked.host_version.as_deref())?;
-        let (prefix, program) = match install(harness, &release, &asked.places.cache, tell).await? {
-            Some(installed) => (installed.prefix, installed.program),
+        let installation = match install(harness, &release, &asked.folders.cache, tell).await? {
+            Some(installation) => installation,
             None => {
                 let program = harness.without_install(&asked.arguments)?;
-                (program.clone(), program)
+                Installation { prefix: program.clone(), program }
             }
         };
-        let timeout = asked.timeout.unwrap_or(Duration::from_secs(scenario.text.timeout_s));
+        let timeout = asked.overrides.timeout.unwrap_or(Duration::from_secs(scenario.text.timeout_s));
         let mut env = scenario.env(name);
         env.extend(asked.env.clone());
         Ok(Self {
@@ -195,17 +213,14 @@ impl Planned {
             speaker,
             sealed: asked.sealed,
             timeout,
-            budget: asked.max_budget_usd,
+            budget: asked.replies.max_budget_usd,
             release,
-            prompt,
-            model,
-            mode,
-            prefix,
-            program,
+            task: Task { prompt, model, mode },
+            installation,
             env,
             scenario: asked.scenario,
             harness: asked.harness,
-            places: asked.places,
+            folders: asked.folders,
             out: asked.out,
             arguments: asked.arguments,
             clock: asked.clock,
@@ -213,16 +228,16 @@ impl Planned {
         })
     }
 
-    /// The plan, now that it is known where the model is.
+    /// Completes the plan with the model's addresses.
     pub(super) fn plan(&self, endpoints: Endpoints, started_at: SystemTime) -> Plan {
         let now = || Clock { started_at: iso(started_at), time_zone: TIME_ZONE.to_owned() };
         Plan {
             release: self.release.clone(),
-            prefix: self.prefix.clone(),
-            program: self.program.clone(),
-            prompt: self.prompt.clone(),
-            model: self.model.clone(),
-            mode: self.mode.clone(),
+            prefix: self.installation.prefix.clone(),
+            program: self.installation.program.clone(),
+            prompt: self.task.prompt.clone(),
+            model: self.task.model.clone(),
+            mode: self.task.mode.clone(),
             endpoints,
             live: self.speaker.is_live(),
             session_id: session_id(&self.scenario.name),
@@ -232,15 +247,15 @@ impl Planned {
         }
     }
 
-    /// The recording's folder.
+    /// Returns the recording's folder.
     pub(super) fn dir(&self, at: SystemTime) -> PathBuf {
-        let root = if matches!(self.speaker, Speaker::Replay(_)) { "replays" } else { "goldens" };
+        let root = if matches!(self.speaker, ModelSource::Replay(_)) { "replays" } else { "goldens" };
         self.out.clone().unwrap_or_else(|| {
             super::default_dir(root, &*self.harness, &self.release.folder(), &self.scenario.name, at)
         })
     }
 
-    /// What the manifest says of the harness.
+    /// Describes the harness for the manifest.
     pub(super) fn describe(&self, plan: &Plan) -> recording::HarnessInfo {
         let host = self.release.host.as_ref();
         recording::HarnessInfo {
@@ -257,19 +272,19 @@ impl Planned {
         }
     }
 
-    /// A redactor that knows every secret that the harness could know.
+    /// Creates a redactor that knows all secrets the harness could know.
     pub(super) fn redactor(&self, plan: &Plan, launch: &Launch) -> Result<Redactor, HarnessError> {
-        let key = recording::load_or_create_key(&self.places.data).map_err(HarnessError::Key)?;
+        let key = recording::load_or_create_key(&self.folders.data).map_err(HarnessError::Key)?;
         let mut redactor = Redactor::new(key);
         let envs = [&self.user_env, &launch.env, &plan.env];
         redactor.learn_env(envs.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
         Ok(redactor)
     }
 
-    /// `scenario.json`: the scenario as it was run.
+    /// Returns `scenario.json`: the scenario as it runs.
     pub(super) fn as_run(&self, plan: &Plan) -> String {
         #[derive(Serialize)]
-        struct AsRun<'a> {
+        struct RecordedScenario<'a> {
             format: u32,
             name: &'a str,
             intent: &'a str,
@@ -282,7 +297,7 @@ impl Planned {
             read_only: bool,
             expects: &'a Expectations,
             stand_in: Vec<&'a Fallback>,
-            /// The variables' names: their values are in nobody's interest.
+            /// The names of the variables; their values may be secret.
             env: Vec<&'a str>,
             script: Option<&'a str>,
             fixture: Vec<&'a str>,
@@ -290,8 +305,8 @@ impl Planned {
         }
         let text = &self.scenario.text;
         let script = match &self.speaker {
-            Speaker::Script { text, .. } => Some(text.as_str()),
-            Speaker::Replay(_) | Speaker::Live(_) => None,
+            ModelSource::Script { text, .. } => Some(text.as_str()),
+            ModelSource::Replay(_) | ModelSource::Live(_) => None,
         };
         let name = self.harness.name();
         let version = &plan.release.version;
@@ -299,14 +314,14 @@ impl Planned {
             stand_in.harness == name
                 && stand_in.versions.as_ref().is_none_or(|versions| versions.include(version))
         };
-        let as_run = AsRun {
+        let as_run = RecordedScenario {
             format: 1,
             name: &self.scenario.name,
             intent: self.scenario.intent(),
             harness: name,
-            mode: self.mode.as_deref(),
-            prompt: &self.prompt,
-            model: &self.model,
+            mode: self.task.mode.as_deref(),
+            prompt: &self.task.prompt,
+            model: &self.task.model,
             session_id: &plan.session_id,
             timeout_s: self.timeout.as_secs(),
             read_only: text.read_only,
@@ -323,11 +338,11 @@ impl Planned {
     }
 }
 
-/// The version of a harness that has none.
+/// The version of a harness without versions.
 pub(super) const NO_VERSION: &str = "none";
 
 fn mode(
-    harness: &dyn Harness,
+    harness: &dyn HarnessAdapter,
     scenario: &Scenario,
     asked: Option<&str>,
 ) -> Result<Option<String>, HarnessError> {
@@ -346,47 +361,47 @@ fn mode(
     ))
 }
 
-fn speaker(asked: &Asked, mode: Option<&str>) -> Result<Speaker, HarnessError> {
-    if let Some(replaying) = &asked.replay {
-        return Ok(Speaker::Replay(replaying.clone()));
+fn speaker(asked: &CaptureRequest, mode: Option<&str>) -> Result<ModelSource, HarnessError> {
+    if let Some(replaying) = &asked.replies.replay {
+        return Ok(ModelSource::Replay(replaying.clone()));
     }
-    if asked.live {
-        return Ok(Speaker::Live(asked.user_env.clone()));
+    if asked.replies.live {
+        return Ok(ModelSource::Live(asked.user_env.clone()));
     }
-    let cached = |script: Script| if asked.cache_sim { script.with_cache() } else { script };
-    if let Some(path) = &asked.script {
+    let cached = |script: Script| if asked.replies.cache_sim { script.with_cache() } else { script };
+    if let Some(path) = &asked.replies.script {
         let text = std::fs::read_to_string(path)
             .map_err(|source| HarnessError::Script(proxy::ScriptError::Io { path: path.clone(), source }))?;
         let script = Script::parse(&text, path).map_err(HarnessError::Script)?;
-        return Ok(Speaker::Script { name: path.display().to_string(), text, script: cached(script) });
+        return Ok(ModelSource::Script { name: path.display().to_string(), text, script: cached(script) });
     }
     let (text, script) = asked.scenario.script(asked.harness.name(), mode)?;
     let name = format!("scenario {}", asked.scenario.name);
-    Ok(Speaker::Script { name, text, script: cached(script) })
+    Ok(ModelSource::Script { name, text, script: cached(script) })
 }
 
-/// A budget needs prices.
+/// Checks that the budget is valid and the model has a price.
 fn check_budget(budget: Option<f64>, model: &str) -> Result<(), HarnessError> {
     match budget {
         None => Ok(()),
         Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(HarnessError::you(
-            format!("a budget of {budget} dollars buys nothing"),
+            format!("a budget of {budget} dollars is not positive"),
             "give it as in `--max-budget-usd 0.50`",
         )),
         Some(_) if price(model).is_some() => Ok(()),
         Some(_) => Err(HarnessError::you(
-            format!("the price of the model `{model}` is not known, so no budget can be kept"),
-            "use another `--model`, or leave `--max-budget-usd` out",
+            format!("no price known for model `{model}`; cannot enforce the budget"),
+            "use another `--model`, or omit `--max-budget-usd`",
         )),
     }
 }
 
-/// The program behind `--`: by its path from here, or on the PATH.
+/// Finds the program after `--`, by its path or on the PATH.
 pub(crate) fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessError> {
     let Some(program) = arguments.first() else {
         return Err(HarnessError::you(
-            "there is no command to capture",
-            "give it behind `--`, as in `offshoot capture command --scenario S -- ./agent {prompt}`",
+            "no command to capture",
+            "append it after `--`, such as `offshoot capture command --scenario S -- ./agent {prompt}`",
         ));
     };
     let found = match program.contains('/') {
@@ -401,9 +416,9 @@ pub(crate) fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessErro
     })
 }
 
-/// A UUID that is the same in every run of a scenario.
+/// Returns a UUID that is the same in each run of a scenario.
 fn session_id(scenario: &str) -> String {
-    // FNV-1a: stable over versions, which the standard library's hashers do not promise.
+    // FNV-1a is stable across versions; the standard library's hashers need not be.
     let hash = scenario.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

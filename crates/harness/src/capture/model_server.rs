@@ -1,4 +1,4 @@
-//! Who answers: a script or a recording on loopback, or the real provider.
+//! The model that answers a harness: a script or a recording on loopback, or the real provider.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use proxy::replay::{ReplayReport, ReplayServer};
 use proxy::{ScriptedModel, Upstream, Upstreams};
 
-use super::plan::Speaker;
+use super::request::ModelSource;
 use crate::adapter::{Endpoints, Provider};
 use crate::error::HarnessError;
 
-/// What a scripted model takes for a key.
+/// A key for the scripted model, which ignores it.
 const NO_KEY: &str = "scripted-model-needs-no-key";
 
-/// Whoever answers, running.
-pub(super) struct Answering {
+/// The running model.
+pub(super) struct ModelServer {
     pub(super) upstreams: Upstreams,
     keys: BTreeMap<Provider, String>,
-    /// Which path leads where, and whether the provider's address has its version in it.
+    /// The path of each provider, and whether its address includes an API version.
     paths: BTreeMap<Provider, Path>,
     script: Option<ScriptedModel>,
     player: Option<ReplayServer>,
@@ -29,22 +29,22 @@ struct Path {
     versioned: bool,
 }
 
-impl Answering {
-    /// Starts the script, which knows `workspace` as `${workspace}`, or finds the provider.
+impl ModelServer {
+    /// Starts the script, in which `${workspace}` is the path `workspace`, or locates the provider.
     pub(super) async fn start(
-        speaker: &Speaker,
+        speaker: &ModelSource,
         providers: &[Provider],
         workspace: &std::path::Path,
     ) -> Result<Self, HarnessError> {
         match speaker {
-            Speaker::Script { script, .. } => {
+            ModelSource::Script { script, .. } => {
                 let model = ScriptedModel::start(script.clone(), workspace)
                     .await
                     .map_err(HarnessError::io("listen on", "loopback"))?;
                 let model_addr = model.addr();
-                Ok(Self { script: Some(model), ..Self::standing_in(model_addr, providers)? })
+                Ok(Self { script: Some(model), ..Self::on_loopback(model_addr, providers)? })
             }
-            Speaker::Replay(replaying) => {
+            ModelSource::Replay(replaying) => {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
                 let player = listener
                     .and_then(|listener| {
@@ -52,14 +52,14 @@ impl Answering {
                     })
                     .map_err(HarnessError::io("listen on", "loopback"))?;
                 let addr = player.addr();
-                Ok(Self { player: Some(player), ..Self::standing_in(addr, providers)? })
+                Ok(Self { player: Some(player), ..Self::on_loopback(addr, providers)? })
             }
-            Speaker::Live(env) => Self::live(env, providers),
+            ModelSource::Live(env) => Self::live(env, providers),
         }
     }
 
-    /// A server on loopback that speaks for every provider.
-    pub(super) fn standing_in(addr: SocketAddr, providers: &[Provider]) -> Result<Self, HarnessError> {
+    /// A server on loopback that answers for every provider.
+    pub(super) fn on_loopback(addr: SocketAddr, providers: &[Provider]) -> Result<Self, HarnessError> {
         let upstream = parse(&format!("http://{addr}"))?;
         let path = Path { prefix: String::new(), versioned: false };
         Ok(Self {
@@ -71,19 +71,19 @@ impl Answering {
         })
     }
 
-    /// Tells a replay which process to look at.
+    /// Sets the process that a replay observes.
     pub(super) fn watch_process(&self, pid: u32) {
         if let Some(player) = &self.player {
             player.watch_process(pid);
         }
     }
 
-    /// How a replay went.
+    /// The report of a replay.
     pub(super) fn replayed(&self) -> Option<ReplayReport> {
         self.player.as_ref().map(ReplayServer::report)
     }
 
-    /// One upstream a provider; by a prefix of its path where there are several.
+    /// One upstream for each provider, with a path prefix if there are several.
     fn live(env: &BTreeMap<String, String>, providers: &[Provider]) -> Result<Self, HarnessError> {
         let keys = keys(env, providers)?;
         let set = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
@@ -101,7 +101,7 @@ impl Answering {
         Ok(Self { upstreams, keys, paths, script: None, player: None })
     }
 
-    /// What the script had no answer to, for people to read.
+    /// Describes requests that the script could not answer.
     pub(super) fn unanswered(&self) -> Option<String> {
         let report = self.script.as_ref()?.report();
         let first = report.first_unanswered?;
@@ -109,12 +109,12 @@ impl Answering {
         Some(format!("the script has no answer to {} {requests}; the first: {first}", report.unanswered))
     }
 
-    /// Where the harness finds them, with the proxy at `addr`.
+    /// The addresses that the harness uses, with the proxy at `addr`.
     pub(super) fn endpoints(&self, addr: SocketAddr) -> Endpoints {
         let base = |provider| {
             let path = self.paths.get(&provider);
             let prefix = path.map_or("", |path| path.prefix.as_str());
-            // OpenAI's clients expect the version in the base URL, Anthropic's add it themselves.
+            // OpenAI clients expect a version in the base URL; Anthropic clients append it.
             let versioned = path.is_some_and(|path| path.versioned);
             let version = if provider == Provider::OpenAi && !versioned { "/v1" } else { "" };
             format!("http://{addr}{prefix}{version}")
@@ -129,8 +129,8 @@ impl Answering {
     }
 }
 
-impl Speaker {
-    /// Whether there is a key for whoever speaks, where one is needed.
+impl ModelSource {
+    /// Fails if a real provider needs a key and there is none.
     pub(super) fn check_key(&self, providers: &[Provider]) -> Result<(), HarnessError> {
         match self {
             Self::Live(env) => keys(env, providers).map(drop),
@@ -139,7 +139,7 @@ impl Speaker {
     }
 }
 
-/// The keys of the providers that have one; one of them must.
+/// Returns the keys that are set. At least one provider needs a key.
 fn keys(
     env: &BTreeMap<String, String>,
     providers: &[Provider],
@@ -150,7 +150,7 @@ fn keys(
     if keys.is_empty() {
         let names: Vec<&str> = providers.iter().map(|provider| provider.key_variable()).collect();
         return Err(HarnessError::you(
-            format!("a real provider wants a key, and {} is not set", names.join(" or ")),
+            format!("a real provider needs a key, but {} is not set", names.join(" or ")),
             format!("export {}=…", names.first().unwrap_or(&"ANTHROPIC_API_KEY")),
         ));
     }
@@ -167,7 +167,7 @@ mod tests {
 
     fn endpoints(env: &[(&str, &str)], providers: &[Provider]) -> Result<Endpoints, HarnessError> {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Answering::live(&env, providers)
+        ModelServer::live(&env, providers)
             .map(|answering| answering.endpoints("127.0.0.1:9".parse().expect("an address")))
     }
 

@@ -1,12 +1,13 @@
-//! The small process that starts a harness, and lets nothing of it outlive the recording.
+//! The small process that starts a harness and ends everything it leaves running.
 //!
-//! A [`Warden`] is our end of it. It is this same program, started again ([`serve_if_asked`]): where the system
-//! allows it, in a network of its own, where every way out leads to a socket of ours. It adopts whatever
-//! the harness leaves behind, so that all of it can be ended, also when we are killed ourselves.
+//! A [`Supervisor`] is our handle of it. The process is this same program, started again
+//! ([`run_supervisor_if_requested`]). Where the system allows it, it has its own network, in which all
+//! destinations lead to our sockets. It adopts orphaned processes of the harness, so that it can end them
+//! even when we are killed.
 
-mod inside;
 mod message;
 mod network;
+mod process;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,27 +23,28 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::adapter::{Doing, Launch};
+use crate::adapter::{HarnessFuture, Launch};
 use crate::error::HarnessError;
-use message::{News, Order, Socket, Start, receive, send};
+use message::{ProgramStart, Socket, SupervisorCommand, SupervisorEvent, receive, send};
 pub(crate) use network::PROXY_PORT;
 
-/// What our own program is called with to become a warden.
-const ARGUMENT: &str = "__warden";
-/// How long a program that was asked to end may take.
+/// The argument that makes our program a supervisor.
+const ARGUMENT: &str = "__supervisor";
+/// Time for a program to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long the warden may take to say that it is there.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for the supervisor to start.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Becomes a warden where this program was started as one. Must come first in `main`, before any thread.
-pub fn serve_if_asked() -> Option<ExitCode> {
+/// Runs the supervisor if this process was started as one. Must come first in `main`, before any thread
+/// starts.
+pub fn run_supervisor_if_requested() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let asked = arguments.next().is_some_and(|first| first == ARGUMENT);
-    asked.then(|| inside::run(arguments.next().is_some_and(|seal| seal == "sealed")))
+    asked.then(|| process::run(arguments.next().is_some_and(|seal| seal == "sealed")))
 }
 
-/// Tries whether the system allows a network of its own.
-pub(crate) fn try_seal() -> Result<(), String> {
+/// Tests whether the system allows a network namespace.
+pub(crate) fn test_isolation() -> Result<(), String> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(|error| error.to_string())?;
     let mut child = command("sealed")
@@ -51,93 +53,94 @@ pub(crate) fn try_seal() -> Result<(), String> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| error.to_string())?;
-    let heard = receive::<News>(ours.as_fd());
-    drop(ours); // it goes when it is alone
-    let _ = child.wait(); // only to be rid of it
+    let heard = receive::<SupervisorEvent>(ours.as_fd());
+    drop(ours); // the process ends when its socket is closed
+    let _ = child.wait(); // only to remove the zombie
     match heard {
-        Ok(Some((News::Ready { .. }, _))) => Ok(()),
-        Ok(Some((News::CannotSeal { why }, _))) => Err(why),
+        Ok(Some((SupervisorEvent::Ready { .. }, _))) => Ok(()),
+        Ok(Some((SupervisorEvent::CannotSeal { why }, _))) => Err(why),
         _ => Err("it did not answer".to_owned()),
     }
 }
 
-/// This program as a warden: the file that we are, even if another one has taken its name by now.
+/// Starts this program as a supervisor, even if another file has taken its path meanwhile.
 fn command(kind: &str) -> Command {
     let running = Path::new("/proc/self/exe");
     let program =
         if running.exists() { running.to_owned() } else { std::env::current_exe().unwrap_or_default() };
     let mut command = Command::new(program);
-    // Ctrl-C is for us; we end it in our own time.
+    // Ctrl-C must not reach it; we end it ourselves.
     command.args([ARGUMENT, kind]).process_group(0);
     command
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Its exit code; more than 128 stands for a signal, as shells have it.
+pub struct ProgramExit {
+    /// Its exit code; 128 plus the signal if a signal ended it.
     pub code: i32,
-    /// We ended it, because it had done what it was asked or took too long: its code says little.
+    /// True if we ended it, because it was finished or took too long. The code then says little.
     pub by_us: bool,
 }
 
-/// Our end of the small process.
+/// Our handle of the supervisor process.
 #[derive(Debug)]
-pub struct Warden {
+pub struct Supervisor {
     socket: Arc<OwnedFd>,
-    news: mpsc::UnboundedReceiver<(News, Vec<OwnedFd>)>,
+    news: mpsc::UnboundedReceiver<(SupervisorEvent, Vec<OwnedFd>)>,
     child: Child,
-    /// What every program gets, before a launch adds to it.
+    /// The environment of all programs, before a launch adds to it.
     env: BTreeMap<String, String>,
     cwd: PathBuf,
     next_id: u32,
-    /// How those that nobody waited for have ended.
+    /// Exit codes that have not been awaited.
     ended: BTreeMap<u32, i32>,
 }
 
 /// The sockets of a sealed network.
 #[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct NamespaceSockets {
     pub(crate) proxy: TcpListener,
     pub(crate) refuser: TcpListener,
     pub(crate) elsewhere: Vec<(u16, TcpListener)>,
     pub(crate) names: Vec<UdpSocket>,
 }
 
-/// Where the harness's output goes: the writing ends of two pipes.
+/// The writing ends of the two pipes for the harness's output.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
 }
 
-/// A warden and the network it is in: ours, with the reason, or one of its own.
-pub(crate) type Started = (Warden, Result<Sealed, String>);
+/// A supervisor with the sockets of its own network, or the reason why it has none.
+pub(crate) type Started = (Supervisor, Result<NamespaceSockets, String>);
 
-impl Warden {
-    /// Its process: everything it starts is below.
+impl Supervisor {
+    /// Its process id. All programs it starts are descendants of it.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Starts one. `sealed` where the system allows it; `lock` is held for as long as anything runs.
+    /// Starts a supervisor, in its own network if `sealed` and the system allows it. `lock` is held while any
+    /// process runs.
     pub(crate) async fn start(sealed: bool, outputs: Outputs, lock: &File) -> Result<Started, HarnessError> {
-        let mut why = "it was not asked for".to_owned();
+        let mut why = "it was not requested".to_owned();
         if sealed {
             let outputs = Outputs {
                 stdout: outputs.stdout.try_clone().map_err(cannot_start)?,
                 stderr: outputs.stderr.try_clone().map_err(cannot_start)?,
             };
             match Self::spawn("sealed", outputs, lock).await? {
-                Ok((warden, sockets)) => match arrange(sockets) {
-                    Some(sealed) => return Ok((warden, Ok(sealed))),
+                Ok((supervisor, sockets)) => match sort_sockets(sockets) {
+                    Some(sealed) => return Ok((supervisor, Ok(sealed))),
                     None => why = "a socket is missing".to_owned(),
                 },
                 Err(refused) => why = refused,
             }
         }
         match Self::spawn("open", outputs, lock).await? {
-            Ok((warden, _)) => Ok((warden, Err(why))),
+            Ok((supervisor, _)) => Ok((supervisor, Err(why))),
             Err(refused) => Err(cannot_start(std::io::Error::other(refused))),
         }
     }
@@ -157,7 +160,7 @@ impl Warden {
             .spawn()
             .map_err(cannot_start)?;
         let socket = Arc::new(ours);
-        let mut warden = Self {
+        let mut supervisor = Self {
             news: listen(socket.clone()),
             socket,
             child,
@@ -166,18 +169,19 @@ impl Warden {
             next_id: 0,
             ended: BTreeMap::new(),
         };
-        let first = tokio::time::timeout(PATIENCE, warden.news.recv()).await;
+        let first = tokio::time::timeout(START_TIMEOUT, supervisor.news.recv()).await;
         match first {
-            Ok(Some((News::Ready { sockets }, files))) => {
-                send(warden.socket.as_fd(), &Order::Hold, &[lock.as_fd()]).map_err(cannot_start)?;
-                Ok(Ok((warden, sockets.into_iter().zip(files).collect())))
+            Ok(Some((SupervisorEvent::Ready { sockets }, files))) => {
+                send(supervisor.socket.as_fd(), &SupervisorCommand::Hold, &[lock.as_fd()])
+                    .map_err(cannot_start)?;
+                Ok(Ok((supervisor, sockets.into_iter().zip(files).collect())))
             }
-            Ok(Some((News::CannotSeal { why }, _))) => Ok(Err(why)),
+            Ok(Some((SupervisorEvent::CannotSeal { why }, _))) => Ok(Err(why)),
             _ => Ok(Err("it did not answer".to_owned())),
         }
     }
 
-    /// Where programs are started from now on, and with what around them.
+    /// Sets the working folder and the environment of later programs.
     pub(crate) fn settle(&mut self, cwd: PathBuf, env: BTreeMap<String, String>) {
         self.cwd = cwd;
         self.env = env;
@@ -193,7 +197,7 @@ impl Warden {
         self.next_id += 1;
         let mut env = self.env.clone();
         env.extend(launch.env.clone());
-        self.order(&Order::Launch(Start {
+        self.order(&SupervisorCommand::Launch(ProgramStart {
             id,
             program: launch.program.clone(),
             args: launch.args.clone(),
@@ -204,8 +208,8 @@ impl Warden {
         }))?;
         loop {
             match self.next().await? {
-                (News::Started { id: which }, _) if which == id => return Ok(id),
-                (News::NotStarted { id: which, why }, _) if which == id => {
+                (SupervisorEvent::Started { id: which }, _) if which == id => return Ok(id),
+                (SupervisorEvent::NotStarted { id: which, why }, _) if which == id => {
                     let program = launch.program.display();
                     return Err(HarnessError::outside(
                         format!("cannot start `{program}`: {why}"),
@@ -217,61 +221,61 @@ impl Warden {
         }
     }
 
-    /// Waits for the harness to end by itself. May be dropped and called again.
-    pub fn wait(&mut self) -> Doing<'_, Result<Ended, HarnessError>> {
-        Box::pin(async { Ok(Ended { code: self.exit_of(0).await?, by_us: false }) })
+    /// Waits until the harness ends by itself. May be dropped and called again.
+    pub fn wait(&mut self) -> HarnessFuture<'_, Result<ProgramExit, HarnessError>> {
+        Box::pin(async { Ok(ProgramExit { code: self.exit_of(0).await?, by_us: false }) })
     }
 
-    /// Asks the harness to end, its whole process group, and sees to it that it does.
-    pub fn end(&mut self) -> Doing<'_, Result<Ended, HarnessError>> {
+    /// Ends the process group of the harness and waits for it.
+    pub fn end(&mut self) -> HarnessFuture<'_, Result<ProgramExit, HarnessError>> {
         Box::pin(async {
-            self.order(&Order::End { id: 0, grace_ms: GRACE.as_millis() as u64 })?;
-            Ok(Ended { code: self.exit_of(0).await?, by_us: true })
+            self.order(&SupervisorCommand::End { id: 0, grace_ms: GRACE.as_millis() as u64 })?;
+            Ok(ProgramExit { code: self.exit_of(0).await?, by_us: true })
         })
     }
 
-    /// Connects to a port that the harness listens on, on its own loopback.
+    /// Connects to a port on the harness's loopback.
     pub async fn connect(&mut self, port: u16) -> Result<TcpStream, HarnessError> {
-        self.order(&Order::Connect { port })?;
+        self.order(&SupervisorCommand::Connect { port })?;
         let failed = |why: String| {
             let what = format!("cannot connect to the harness on port {port}: {why}");
             HarnessError::outside(what, "its `stderr.txt` in the recording may say why")
         };
         loop {
             match self.next().await? {
-                (News::Connected { refused: None }, mut files) => {
+                (SupervisorEvent::Connected { refused: None }, mut files) => {
                     let file = files.pop().ok_or_else(|| failed("the connection got lost".into()))?;
                     let tcp = std::net::TcpStream::from(file);
                     let tcp = tcp.set_nonblocking(true).and_then(|()| TcpStream::from_std(tcp));
                     return tcp.map_err(|error| failed(error.to_string()));
                 }
-                (News::Connected { refused: Some(why) }, _) => return Err(failed(why)),
+                (SupervisorEvent::Connected { refused: Some(why) }, _) => return Err(failed(why)),
                 (other, _) => self.note(&other),
             }
         }
     }
 
-    /// Runs another program to its end, sealed like the first; what it prints goes to the file `stdout`, what
-    /// it complains to the same with the extension `stderr`.
+    /// Runs another program to its end in the same isolation. Writes its output to the file `stdout`, and its
+    /// errors to the same path with the extension `stderr`.
     pub async fn run(
         &mut self,
         launch: &Launch,
         stdout: PathBuf,
         deadline: Duration,
-    ) -> Result<Ended, HarnessError> {
+    ) -> Result<ProgramExit, HarnessError> {
         let id = self.begin(launch, Some(stdout)).await?;
         if let Ok(code) = tokio::time::timeout(deadline, self.exit_of(id)).await {
-            return Ok(Ended { code: code?, by_us: false });
+            return Ok(ProgramExit { code: code?, by_us: false });
         }
-        self.order(&Order::End { id, grace_ms: GRACE.as_millis() as u64 })?;
-        Ok(Ended { code: self.exit_of(id).await?, by_us: true })
+        self.order(&SupervisorCommand::End { id, grace_ms: GRACE.as_millis() as u64 })?;
+        Ok(ProgramExit { code: self.exit_of(id).await?, by_us: true })
     }
 
-    /// Ends everything that is left, and the warden.
+    /// Ends all remaining processes and the supervisor.
     pub(crate) async fn finish(mut self) {
-        let _ = self.order(&Order::Finish { grace_ms: GRACE.as_millis() as u64 }); // it may be gone already
+        let _ = self.order(&SupervisorCommand::Finish { grace_ms: GRACE.as_millis() as u64 }); // it may be gone already
         while self.news.recv().await.is_some() {}
-        let _ = self.child.wait(); // its socket is closed, so it is gone or about to be
+        let _ = self.child.wait(); // its socket is closed, so it ends
     }
 
     async fn exit_of(&mut self, id: u32) -> Result<i32, HarnessError> {
@@ -284,13 +288,13 @@ impl Warden {
         }
     }
 
-    fn note(&mut self, news: &News) {
-        if let News::Exited { id, code } = news {
+    fn note(&mut self, news: &SupervisorEvent) {
+        if let SupervisorEvent::Exited { id, code } = news {
             self.ended.insert(*id, *code);
         }
     }
 
-    fn order(&mut self, order: &Order) -> Result<(), HarnessError> {
+    fn order(&mut self, order: &SupervisorCommand) -> Result<(), HarnessError> {
         send(self.socket.as_fd(), order, &[]).map_err(|source| match source.raw_os_error() {
             Some(code) if code == rustix::io::Errno::MSGSIZE.raw_os_error() => HarnessError::you(
                 "the command line is too long",
@@ -300,13 +304,13 @@ impl Warden {
         })
     }
 
-    async fn next(&mut self) -> Result<(News, Vec<OwnedFd>), HarnessError> {
+    async fn next(&mut self) -> Result<(SupervisorEvent, Vec<OwnedFd>), HarnessError> {
         self.news.recv().await.ok_or_else(lost)
     }
 }
 
-/// Hears the warden on a thread of its own.
-fn listen(socket: Arc<OwnedFd>) -> mpsc::UnboundedReceiver<(News, Vec<OwnedFd>)> {
+/// Receives events on a thread.
+fn listen(socket: Arc<OwnedFd>) -> mpsc::UnboundedReceiver<(SupervisorEvent, Vec<OwnedFd>)> {
     let (tell, news) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         while let Ok(Some(heard)) = receive(socket.as_fd()) {
@@ -318,8 +322,8 @@ fn listen(socket: Arc<OwnedFd>) -> mpsc::UnboundedReceiver<(News, Vec<OwnedFd>)>
     news
 }
 
-/// Sockets by what they are for.
-fn arrange(sockets: Vec<(Socket, OwnedFd)>) -> Option<Sealed> {
+/// Sorts sockets by purpose.
+fn sort_sockets(sockets: Vec<(Socket, OwnedFd)>) -> Option<NamespaceSockets> {
     let (mut proxy, mut refuser, mut elsewhere, mut names) = (None, None, Vec::new(), Vec::new());
     for (socket, file) in sockets {
         match socket {
@@ -329,15 +333,15 @@ fn arrange(sockets: Vec<(Socket, OwnedFd)>) -> Option<Sealed> {
             Socket::Names => names.push(UdpSocket::from(file)),
         }
     }
-    Some(Sealed { proxy: proxy?, refuser: refuser?, elsewhere, names })
+    Some(NamespaceSockets { proxy: proxy?, refuser: refuser?, elsewhere, names })
 }
 
 fn cannot_start(source: std::io::Error) -> HarnessError {
-    let what = format!("cannot start the process that would watch the harness: {source}");
+    let what = format!("cannot start the supervisor process: {source}");
     HarnessError::outside(what, "`ulimit -a` shows what this shell may start and open")
 }
 
 fn lost() -> HarnessError {
-    let what = "the process that watched the harness is gone";
+    let what = "the supervisor process ended unexpectedly";
     HarnessError::outside(what, "was it killed? `dmesg | tail` shows whether memory ran out")
 }

@@ -1,26 +1,26 @@
-//! The first words of a connection: whom they are meant for.
+//! Reads the destination from the first bytes of a connection.
 
-/// What somebody said first.
+/// The destination that a connection names.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    /// A request, to a proxy or to a server.
+pub(super) enum Destination {
+    /// An HTTP request, to a proxy or a server.
     Http {
-        /// The host it wants.
+        /// The requested host.
         host: String,
-        /// The port, where it is named.
+        /// The port, if named.
         port: Option<u16>,
     },
-    /// The beginning of TLS with this server name.
+    /// A TLS handshake with a server name.
     Tls {
-        /// The server's name.
+        /// The server name.
         host: String,
     },
-    /// Nothing that names anybody.
-    Nothing,
+    /// No destination is named.
+    Unnamed,
 }
 
-/// Reads the first bytes of a connection; `None` when more are needed.
-pub(super) fn read(bytes: &[u8]) -> Option<Said> {
+/// Parses the first bytes of a connection; `None` if more are needed.
+pub(super) fn read(bytes: &[u8]) -> Option<Destination> {
     match bytes {
         [] => None,
         [22, ..] => tls(bytes),
@@ -28,7 +28,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Said> {
     }
 }
 
-fn http(bytes: &[u8]) -> Option<Said> {
+fn http(bytes: &[u8]) -> Option<Destination> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&bytes[..end]);
     let mut lines = head.split("\r\n");
@@ -49,10 +49,10 @@ fn http(bytes: &[u8]) -> Option<Said> {
         Some(absolute) => absolute,
         None => (by_header().unwrap_or_default(), None),
     };
-    // Whatever stands before an `@` is a secret.
+    // Credentials before `@` are secret.
     let authority = authority.rsplit('@').next().unwrap_or_default();
     if authority.is_empty() {
-        return Some(Said::Nothing);
+        return Some(Destination::Unnamed);
     }
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -60,14 +60,14 @@ fn http(bytes: &[u8]) -> Option<Said> {
         }
         _ => (authority, usual),
     };
-    Some(Said::Http { host: host.trim_matches(['[', ']']).to_lowercase(), port })
+    Some(Destination::Http { host: host.trim_matches(['[', ']']).to_lowercase(), port })
 }
 
-/// Finds the server's name in a ClientHello.
-fn tls(bytes: &[u8]) -> Option<Said> {
+/// Finds the server name in a ClientHello.
+fn tls(bytes: &[u8]) -> Option<Destination> {
     let length = u16::from_be_bytes([*bytes.get(3)?, *bytes.get(4)?]) as usize;
     let record = bytes.get(5..5 + length)?;
-    Some(server_name(record).map_or(Said::Nothing, |host| Said::Tls { host }))
+    Some(server_name(record).map_or(Destination::Unnamed, |host| Destination::Tls { host }))
 }
 
 fn server_name(record: &[u8]) -> Option<String> {
@@ -82,13 +82,13 @@ fn server_name(record: &[u8]) -> Option<String> {
         let body = extensions.prefixed(2)?;
         if kind == 0 {
             let mut names = Bytes(Bytes(body).prefixed(2)?);
-            names.skip(1)?; // the kind of name: there is only one
+            names.skip(1)?; // the type of the name; only one exists
             return Some(String::from_utf8_lossy(names.prefixed(2)?).to_lowercase());
         }
     }
 }
 
-/// Bytes that are read from the front.
+/// A reader of big-endian numbers and bytes.
 struct Bytes<'b>(&'b [u8]);
 
 impl<'b> Bytes<'b> {
@@ -102,7 +102,7 @@ impl<'b> Bytes<'b> {
         Some(self.skip(length)?.iter().fold(0, |sum, byte| sum << 8 | *byte as usize))
     }
 
-    /// What stands behind a length of `length` bytes.
+    /// Reads bytes with a length prefix of `length` bytes.
     fn prefixed(&mut self, length: usize) -> Option<&'b [u8]> {
         let size = self.number(length)?;
         self.skip(size)
@@ -116,8 +116,8 @@ mod tests {
     #[track_caller]
     fn check(first: &str, expected: Option<(&str, Option<u16>)>) {
         let said = read(first.as_bytes()).expect("whole");
-        let expected =
-            expected.map_or(Said::Nothing, |(host, port)| Said::Http { host: host.to_owned(), port });
+        let expected = expected
+            .map_or(Destination::Unnamed, |(host, port)| Destination::Http { host: host.to_owned(), port });
         assert_eq!(said, expected, "{first}");
     }
 
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(read(b"GET / HTTP/1.1\r\n"), None, "there may be more");
     }
 
-    /// A ClientHello with these extensions.
+    /// Builds a ClientHello with these extensions.
     fn client_hello(extensions: &[u8]) -> Vec<u8> {
         let mut body = vec![1, 0, 0, 0, 3, 3];
         body.extend([7; 32]);
@@ -153,10 +153,10 @@ mod tests {
         extensions.extend([0, 0, 0, 14, 0, 12, 0, 0, 9]);
         extensions.extend(b"a.example");
         let hello = client_hello(&extensions);
-        assert_eq!(read(&hello), Some(Said::Tls { host: "a.example".into() }));
+        assert_eq!(read(&hello), Some(Destination::Tls { host: "a.example".into() }));
         for end in 0..hello.len() {
             assert_eq!(read(&hello[..end]), None, "there may be more after {end}");
         }
-        assert_eq!(read(&client_hello(&[0, 43, 0, 1, 0])), Some(Said::Nothing));
+        assert_eq!(read(&client_hello(&[0, 43, 0, 1, 0])), Some(Destination::Unnamed));
     }
 }

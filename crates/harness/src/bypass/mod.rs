@@ -1,10 +1,10 @@
-//! Calls that go round the proxy: seen, named, and refused.
+//! Detects, names and refuses calls that bypass the proxy.
 //!
-//! A harness is told of a proxy for the world outside, which answers 403 to everybody. In a sealed network, whoever
-//! does not ask that proxy is seen by the name it wants resolved, or at the port it connects to.
+//! Harnesses get a proxy for other hosts, which answers every request with 403. In a sealed network, a
+//! program that ignores this proxy is seen by the name that it looks up, or at the port that it connects to.
 
 mod dns;
-mod hello;
+mod first_bytes;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,40 +17,40 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
-use crate::warden::Sealed;
+use crate::supervisor::NamespaceSockets;
 
-/// How long somebody may take to say where they want to go.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// More than any request's head or first words of TLS.
-const MOST: usize = 64 << 10;
+/// Time in which a connection must name its destination.
+const DESTINATION_TIMEOUT: Duration = Duration::from_secs(5);
+/// More than the head of any request or ClientHello.
+const MAX_FIRST_BYTES: usize = 64 << 10;
 const REFUSAL: &[u8] =
     b"HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 46\r\nconnection: close\r\n\r\nthis harness is being recorded without network";
 
-/// Watches every way out that is not the proxy.
+/// Monitors all ways out except the recording proxy.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    seen: Arc<Seen>,
-    /// Where the proxy that refuses listens.
+pub(crate) struct BypassMonitor {
+    seen: Arc<BypassLog>,
+    /// The address of the proxy that refuses.
     pub(crate) refuser: SocketAddr,
     _watching: JoinSet<()>,
 }
 
-/// By host, port and how it was seen: when for the first time, and how often.
+/// First time and count of each call, by host, port and way of detection.
 #[derive(Debug, Default)]
-struct Seen(Mutex<BTreeMap<Way, (SystemTime, u64)>>);
+struct BypassLog(Mutex<BTreeMap<BypassKey, (SystemTime, u64)>>);
 
-type Way = (String, Option<u16>, BypassEvidence);
+type BypassKey = (String, Option<u16>, BypassEvidence);
 
-impl Watch {
-    /// On the machine's own network: only those who ask the proxy are seen.
-    pub(crate) async fn in_the_open() -> io::Result<Self> {
+impl BypassMonitor {
+    /// Monitors on the machine's own network, where only requests to the refusing proxy are seen.
+    pub(crate) async fn unsealed() -> io::Result<Self> {
         let refuser = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         Self::start(refuser, Vec::new(), Vec::new())
     }
 
-    /// In a sealed network: nobody gets past us.
-    pub(crate) fn sealed(sealed: Ways) -> io::Result<Self> {
-        let Ways { refuser, elsewhere, names } = sealed;
+    /// Monitors a sealed network, where every call is seen.
+    pub(crate) fn sealed(sealed: MonitorSockets) -> io::Result<Self> {
+        let MonitorSockets { refuser, elsewhere, names } = sealed;
         let elsewhere = elsewhere.into_iter().map(|(port, listener)| Ok((port, tokio_listener(listener)?)));
         let names = names.into_iter().map(|socket| {
             socket.set_nonblocking(true)?;
@@ -65,22 +65,22 @@ impl Watch {
         elsewhere: Vec<(u16, TcpListener)>,
         names: Vec<UdpSocket>,
     ) -> io::Result<Self> {
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(BypassLog::default());
         let refuser = listener.local_addr()?;
         let mut watching = JoinSet::new();
-        watching.spawn(take(listener, seen.clone(), None));
+        watching.spawn(accept_calls(listener, seen.clone(), None));
         for (port, listener) in elsewhere {
-            watching.spawn(take(listener, seen.clone(), Some(port)));
+            watching.spawn(accept_calls(listener, seen.clone(), Some(port)));
         }
         for socket in names {
-            watching.spawn(answer_names(socket, seen.clone()));
+            watching.spawn(deny_names(socket, seen.clone()));
         }
         Ok(Self { seen, refuser, _watching: watching })
     }
 
-    /// Everyone who went round until now.
+    /// Lists all calls so far.
     pub(crate) fn seen(&self) -> Vec<ProxyBypass> {
-        let seen = self.seen.0.lock().expect("nobody panics with it");
+        let seen = self.seen.0.lock().expect("no thread panics while it holds the lock");
         let mut list: Vec<ProxyBypass> = seen
             .iter()
             .map(|((host, port, by), (at, count))| ProxyBypass {
@@ -96,24 +96,24 @@ impl Watch {
     }
 }
 
-/// The sockets of a sealed network, but for the proxy's.
-pub(crate) struct Ways {
+/// The sockets of a sealed network except the proxy's.
+pub(crate) struct MonitorSockets {
     pub(crate) refuser: std::net::TcpListener,
     pub(crate) elsewhere: Vec<(u16, std::net::TcpListener)>,
     pub(crate) names: Vec<std::net::UdpSocket>,
 }
 
-impl Sealed {
-    /// The proxy's socket, and all the others.
-    pub(crate) fn split(self) -> (std::net::TcpListener, Ways) {
+impl NamespaceSockets {
+    /// Separates the proxy's socket from the others.
+    pub(crate) fn split(self) -> (std::net::TcpListener, MonitorSockets) {
         let Self { proxy, refuser, elsewhere, names } = self;
-        (proxy, Ways { refuser, elsewhere, names })
+        (proxy, MonitorSockets { refuser, elsewhere, names })
     }
 }
 
-impl Seen {
+impl BypassLog {
     fn note(&self, host: String, port: Option<u16>, by: BypassEvidence) {
-        let mut seen = self.0.lock().expect("nobody panics with it");
+        let mut seen = self.0.lock().expect("no thread panics while it holds the lock");
         let (_, count) = seen.entry((host, port, by)).or_insert((SystemTime::now(), 0));
         *count += 1;
     }
@@ -124,61 +124,63 @@ fn tokio_listener(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Takes connections, to the proxy that refuses or to `port` elsewhere.
-async fn take(listener: TcpListener, seen: Arc<Seen>, port: Option<u16>) {
+/// Accepts connections to the refusing proxy, or to `port` elsewhere.
+async fn accept_calls(listener: TcpListener, seen: Arc<BypassLog>, port: Option<u16>) {
     loop {
         match listener.accept().await {
             Ok((tcp, _)) => {
                 let seen = seen.clone();
                 tokio::spawn(async move {
-                    // Somebody who says nothing is noted all the same.
-                    let _ = tokio::time::timeout(PATIENCE, refuse(tcp, &seen, port)).await;
+                    // A connection without data is recorded as well.
+                    let _ = tokio::time::timeout(DESTINATION_TIMEOUT, refuse(tcp, &seen, port)).await;
                 });
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await, // too many open files, as a rule
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await, // usually too many open files
         }
     }
 }
 
-async fn refuse(mut tcp: TcpStream, seen: &Seen, port: Option<u16>) -> io::Result<()> {
+async fn refuse(mut tcp: TcpStream, seen: &BypassLog, port: Option<u16>) -> io::Result<()> {
     let mut first = Vec::new();
     let said = loop {
-        if let Some(said) = hello::read(&first) {
+        if let Some(said) = first_bytes::read(&first) {
             break said;
         }
-        if first.len() > MOST || tcp.read_buf(&mut first).await? == 0 {
-            break hello::Said::Nothing;
+        if first.len() > MAX_FIRST_BYTES || tcp.read_buf(&mut first).await? == 0 {
+            break first_bytes::Destination::Unnamed;
         }
     };
     let addressed = tcp.local_addr()?;
     match (said, port) {
-        (hello::Said::Http { host, port: named }, None) => {
+        (first_bytes::Destination::Http { host, port: named }, None) => {
             seen.note(host, named, BypassEvidence::Proxy);
             tcp.write_all(REFUSAL).await?;
         }
-        (hello::Said::Http { host, port: named }, Some(port)) => {
+        (first_bytes::Destination::Http { host, port: named }, Some(port)) => {
             seen.note(host, named.or(Some(port)), BypassEvidence::Connection);
             tcp.write_all(REFUSAL).await?;
         }
-        (hello::Said::Tls { host }, Some(port)) => seen.note(host, Some(port), BypassEvidence::Connection),
+        (first_bytes::Destination::Tls { host }, Some(port)) => {
+            seen.note(host, Some(port), BypassEvidence::Connection)
+        }
         (_, Some(port)) => {
             seen.note(addressed.ip().to_canonical().to_string(), Some(port), BypassEvidence::Connection)
         }
-        // Somebody looks whether the proxy is there: that is no call.
+        // A check whether the proxy is reachable is not a call.
         (_, None) => {}
     }
     tcp.shutdown().await
 }
 
-/// Says of every name that it does not exist.
-async fn answer_names(socket: UdpSocket, seen: Arc<Seen>) {
+/// Answers every query that the name does not exist.
+async fn deny_names(socket: UdpSocket, seen: Arc<BypassLog>) {
     let mut question = vec![0; 4096];
     while let Ok((length, from)) = socket.recv_from(&mut question).await {
         if let Some(asked) = dns::read(&question[..length]) {
             if let Some(host) = asked.host {
                 seen.note(host, None, BypassEvidence::Name);
             }
-            let _ = socket.send_to(&asked.no_such_name, from).await; // they will ask again
+            let _ = socket.send_to(&asked.no_such_name, from).await; // clients repeat their queries
         }
     }
 }

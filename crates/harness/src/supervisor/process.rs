@@ -1,4 +1,4 @@
-//! The warden's own process: starts what it is told to, and leaves nothing behind.
+//! The supervisor's own process: starts programs and ends everything they leave running.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,42 +12,46 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-use super::message::{News, Order, Start, receive, send};
+use super::message::{ProgramStart, SupervisorCommand, SupervisorEvent, receive, send};
 use super::network;
 
-/// How often we look whether something has ended.
-const BEAT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-/// How long what was killed may take to be gone.
-const BURIAL: Duration = Duration::from_secs(5);
-/// How long everything has when whoever started us is gone.
+/// Interval between two checks for ended processes.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// Time for killed processes to disappear.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for processes to end when our parent is gone.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
-/// The life of a warden; its standard input is the socket to whoever started it.
+/// Runs a supervisor. Its standard input is the socket to its parent.
 pub(crate) fn run(sealed: bool) -> ExitCode {
     let socket = std::io::stdin();
     let socket = socket.as_fd();
-    // Whatever loses its parent becomes ours, and can be ended.
+    // Orphaned descendants become our children, so that we can end them.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    if let Err(error) = greet(socket, sealed) {
-        let _ = send(socket, &News::CannotSeal { why: error.to_string() }, &[]); // nobody else to tell
+    if let Err(error) = announce(socket, sealed) {
+        let _ = send(socket, &SupervisorEvent::CannotSeal { why: error.to_string() }, &[]); // no one else can be informed
         return ExitCode::FAILURE;
     }
-    let mut warden = Inside { socket, held: Vec::new(), running: HashMap::new() };
-    warden.serve();
+    let mut supervisor = SupervisorProcess { socket, held: Vec::new(), running: HashMap::new() };
+    supervisor.serve();
     ExitCode::SUCCESS
 }
 
-fn greet(socket: BorrowedFd<'_>, sealed: bool) -> io::Result<()> {
+fn announce(socket: BorrowedFd<'_>, sealed: bool) -> io::Result<()> {
     let mut sockets = Vec::new();
     if sealed {
         network::leave()?;
         sockets = network::listen()?;
     }
     let files: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, file)| file.as_fd()).collect();
-    send(socket, &News::Ready { sockets: sockets.iter().map(|(socket, _)| *socket).collect() }, &files)
+    send(
+        socket,
+        &SupervisorEvent::Ready { sockets: sockets.iter().map(|(socket, _)| *socket).collect() },
+        &files,
+    )
 }
 
-struct Inside<'s> {
+struct SupervisorProcess<'s> {
     socket: BorrowedFd<'s>,
     held: Vec<OwnedFd>,
     running: HashMap<i32, Running>,
@@ -55,70 +59,72 @@ struct Inside<'s> {
 
 struct Running {
     id: u32,
-    /// When it will be killed.
-    doom: Option<Instant>,
+    /// The time at which it is killed.
+    kill_at: Option<Instant>,
 }
 
-impl Inside<'_> {
+impl SupervisorProcess<'_> {
     fn serve(&mut self) {
         loop {
             let mut waiting = [PollFd::new(&self.socket, PollFlags::IN)];
-            let heard = poll(&mut waiting, Some(&BEAT)).is_ok_and(|ready| ready > 0);
-            let order = if heard { receive::<Order>(self.socket) } else { Ok(None) };
+            let heard = poll(&mut waiting, Some(&POLL_INTERVAL)).is_ok_and(|ready| ready > 0);
+            let order = if heard { receive::<SupervisorCommand>(self.socket) } else { Ok(None) };
             match order {
-                Ok(Some((Order::Finish { grace_ms }, _))) => {
+                Ok(Some((SupervisorCommand::Finish { grace_ms }, _))) => {
                     return self.finish(Duration::from_millis(grace_ms));
                 }
-                Ok(Some((order, files))) => self.obey(order, files),
+                Ok(Some((order, files))) => self.handle(order, files),
                 Ok(None) if !heard => {}
-                _ => return self.finish(ORPHAN_GRACE), // whoever started us is gone
+                _ => return self.finish(ORPHAN_GRACE), // our parent is gone
             }
             self.reap();
-            self.doom();
+            self.kill_overdue();
         }
     }
 
-    fn obey(&mut self, order: Order, files: Vec<OwnedFd>) {
+    fn handle(&mut self, order: SupervisorCommand, files: Vec<OwnedFd>) {
         match order {
-            Order::Hold => self.held.extend(files),
-            Order::Launch(start) => {
+            SupervisorCommand::Hold => self.held.extend(files),
+            SupervisorCommand::Launch(start) => {
                 let id = start.id;
                 match launch(start) {
                     Ok(pid) => {
-                        self.running.insert(pid, Running { id, doom: None });
-                        self.tell(&News::Started { id }, &[]);
+                        self.running.insert(pid, Running { id, kill_at: None });
+                        self.tell(&SupervisorEvent::Started { id }, &[]);
                     }
-                    Err(error) => self.tell(&News::NotStarted { id, why: error.to_string() }, &[]),
+                    Err(error) => self.tell(&SupervisorEvent::NotStarted { id, why: error.to_string() }, &[]),
                 }
             }
-            Order::Connect { port } => match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
-                Ok(tcp) => self.tell(&News::Connected { refused: None }, &[tcp.as_fd()]),
-                Err(error) => self.tell(&News::Connected { refused: Some(error.to_string()) }, &[]),
+            SupervisorCommand::Connect { port } => match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+                Ok(tcp) => self.tell(&SupervisorEvent::Connected { refused: None }, &[tcp.as_fd()]),
+                Err(error) => {
+                    self.tell(&SupervisorEvent::Connected { refused: Some(error.to_string()) }, &[])
+                }
             },
-            Order::End { id, grace_ms } => {
+            SupervisorCommand::End { id, grace_ms } => {
                 let found = self.running.iter_mut().find(|(_, running)| running.id == id);
                 if let Some((pid, running)) = found {
                     signal_group(*pid, Signal::TERM);
-                    running.doom = Some(Instant::now() + Duration::from_millis(grace_ms));
+                    running.kill_at = Some(Instant::now() + Duration::from_millis(grace_ms));
                 }
             }
-            Order::Finish { .. } => unreachable!("the loop ends with it"),
+            SupervisorCommand::Finish { .. } => unreachable!("the loop ends with it"),
         }
     }
 
-    fn tell(&self, news: &News, files: &[BorrowedFd<'_>]) {
-        // Whoever started us may be gone; the next order will say so.
+    fn tell(&self, news: &SupervisorEvent, files: &[BorrowedFd<'_>]) {
+        // If our parent is gone, receiving the next command fails.
         let _ = send(self.socket, news, files);
     }
 
-    /// Takes note of what has ended; `false` when nothing of ours is left.
+    /// Collects ended processes. Returns `false` when no child is left.
     fn reap(&mut self) -> bool {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
                     let pid = pid.as_raw_nonzero().get();
                     if let Some(Running { id, .. }) = self.running.remove(&pid) {
-                        self.tell(&News::Exited { id, code: code(status) }, &[]);
+                        self.tell(&SupervisorEvent::Exited { id, code: code(status) }, &[]);
                     }
                 }
                 Ok(None) => return true,
@@ -128,14 +134,15 @@ impl Inside<'_> {
         }
     }
 
-    fn doom(&mut self) {
+    fn kill_overdue(&mut self) {
         let now = Instant::now();
-        for (pid, _) in self.running.iter().filter(|(_, running)| running.doom.is_some_and(|at| at <= now)) {
+        for (pid, _) in self.running.iter().filter(|(_, running)| running.kill_at.is_some_and(|at| at <= now))
+        {
             signal_group(*pid, Signal::KILL);
         }
     }
 
-    /// Asks everything to end, then sees to it.
+    /// Asks all processes to end, then kills them.
     fn finish(&mut self, grace: Duration) {
         let began = Instant::now();
         for pid in descendants() {
@@ -143,11 +150,11 @@ impl Inside<'_> {
         }
         while self.reap() {
             let age = began.elapsed();
-            if age > grace + BURIAL {
+            if age > grace + KILL_TIMEOUT {
                 return;
             }
             if age > grace {
-                // Each round sees what the last one's victims have started meanwhile.
+                // Each round finds processes that were started meanwhile.
                 for pid in descendants() {
                     signal(pid, Signal::KILL);
                 }
@@ -157,7 +164,7 @@ impl Inside<'_> {
     }
 }
 
-fn launch(start: Start) -> io::Result<i32> {
+fn launch(start: ProgramStart) -> io::Result<i32> {
     let output = |path: &Option<std::path::PathBuf>| match path {
         Some(path) => File::create(path).map(Stdio::from),
         None => Ok(Stdio::inherit()),
@@ -172,7 +179,7 @@ fn launch(start: Start) -> io::Result<i32> {
         .stderr(output(&start.stderr)?)
         .process_group(0)
         .spawn()?;
-    Ok(child.id() as i32) // dropped without a wait: `reap` does that for all
+    Ok(child.id() as i32) // not awaited here: `reap` collects all children
 }
 
 fn code(status: WaitStatus) -> i32 {
@@ -191,7 +198,7 @@ fn signal_group(pid: i32, signal: Signal) {
     }
 }
 
-/// All processes that descend from this one, children first.
+/// Returns all descendants of this process, parents first.
 fn descendants() -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -210,7 +217,7 @@ fn descendants() -> Vec<i32> {
     family.split_off(1)
 }
 
-/// The parent in a line of `/proc/PID/stat`. The program's name, in brackets, may hold anything.
+/// Returns the parent from a line of `/proc/PID/stat`. The program's name, in brackets, may contain anything.
 fn parent_of(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
