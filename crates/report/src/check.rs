@@ -1,4 +1,4 @@
-//! `offshoot check` as people read it.
+//! Output of `offshoot check`.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use parity::{CheckReport, CriterionAnswer};
 use crate::style::Tone;
 use crate::text::{plain, wrap};
 
-/// One line a criterion, the reason behind it.
+/// Renders one line per criterion, with its reason.
 pub fn check_text(check: &CheckReport, width: usize) -> String {
     let longest = check.criteria.iter().map(|criterion| criterion.name.len()).max().unwrap_or_default();
     let mut text = String::new();

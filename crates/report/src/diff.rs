@@ -1,19 +1,19 @@
-//! What changed between two texts, word by word.
+//! Word-wise difference of two texts.
 
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-/// A piece of two texts.
+/// A part of two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'t> {
-    /// In both.
+    /// In both texts.
     Same(&'t str),
-    /// In the old one.
+    /// Only in the old text.
     Gone(&'t str),
-    /// In the new one.
+    /// Only in the new text.
     New(&'t str),
 }
 
-/// The pieces of which both texts are made, in order; neighbours of a kind are one.
+/// Splits two texts into equal and different parts, in order. Adjacent parts of a kind are merged.
 pub(crate) fn pieces<'t>(old: &'t str, new: &'t str) -> Vec<Piece<'t>> {
     let (a, b) = (words(old), words(new));
     let (mut in_old, mut in_new) =
@@ -45,7 +45,7 @@ impl<'t> WordCursor<'t, '_> {
     }
 }
 
-/// Words, spaces, and every other character by itself.
+/// Splits a text into words, spaces, and single other characters.
 fn words(text: &str) -> Vec<&str> {
     #[derive(PartialEq, Eq)]
     enum CharKind {

@@ -1,7 +1,7 @@
-//! HAR 1.2: exchanges as every browser's tools read them.
+//! HAR 1.2, which browsers and their tools can read.
 //!
-//! What the format has no word for stands under names of our own, which begin with `_`. What is not known is said in
-//! the format's own way: `-1` for a size, an empty text.
+//! Fields that the format does not have start with `_`. Unknown values are expressed as the format does: `-1`
+//! for a size, or an empty text.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use wire::Header;
 use crate::place::ExchangePosition;
 use crate::url;
 
-/// One exchange and what is known of it.
+/// An exchange with further data for its entry.
 #[derive(Debug)]
 pub struct HarEntry<'e> {
     /// The request.
@@ -23,27 +23,27 @@ pub struct HarEntry<'e> {
     pub answered: Option<&'e SourceResponse>,
     /// Where it stands, where it has a place.
     pub place: Option<ExchangePosition<'e>>,
-    /// How long the request took to arrive, in microseconds, where that is known.
+    /// Time until the whole request had arrived, in microseconds, if known.
     pub sending_us: Option<u64>,
-    /// The version of HTTP, as in `HTTP/1.1`, where that is known.
+    /// The HTTP version, such as `HTTP/1.1`, if known.
     pub http: Option<&'static str>,
 }
 
-/// Writes a file entry by entry, so that only one exchange is in memory at a time.
+/// Writes a HAR file entry by entry, so that only one exchange is in memory at a time.
 pub struct HarWriter<W: Write> {
     out: W,
     is_first: bool,
 }
 
 impl<W: Write> HarWriter<W> {
-    /// Begins the file; `version` is that of the program which writes it.
+    /// Starts the file. `version` is the version of this program.
     pub fn begin(mut out: W, version: &str) -> io::Result<Self> {
         let creator = json!({"name": "offshoot", "version": version});
         write!(out, "{{\"log\":{{\"version\":\"1.2\",\"creator\":{creator},\"pages\":[],\"entries\":[")?;
         Ok(Self { out, is_first: true })
     }
 
-    /// Adds an exchange; they are to come in the order of their arrival.
+    /// Adds an exchange. Exchanges must be added in order of arrival.
     pub fn entry(&mut self, entry: &HarEntry<'_>) -> io::Result<()> {
         let comma = if std::mem::take(&mut self.is_first) { "" } else { "," };
         write!(self.out, "{comma}\n{}", har_entry(entry))
@@ -56,7 +56,7 @@ impl<W: Write> HarWriter<W> {
     }
 }
 
-/// One exchange as an entry of `log.entries`.
+/// Converts an exchange to an entry of `log.entries`.
 pub fn har_entry(entry: &HarEntry<'_>) -> Value {
     let HarEntry { asked, answered, place, .. } = entry;
     let times = Times::of(entry);
@@ -90,7 +90,7 @@ pub fn har_entry(entry: &HarEntry<'_>) -> Value {
     value
 }
 
-/// The three parts of an exchange's time, in microseconds.
+/// The three phases of an exchange, in microseconds.
 struct Times {
     send: u64,
     wait: u64,
@@ -98,7 +98,7 @@ struct Times {
 }
 
 impl Times {
-    /// The parts always add up to the whole, whatever the clocks say.
+    /// Computes phases that always add up to the total, even if clocks jumped.
     fn of(entry: &HarEntry<'_>) -> Self {
         let answered = entry.answered;
         let end = answered.and_then(|answered| answered.end_us);
@@ -133,7 +133,7 @@ fn request(asked: &SourceRequest, http: Option<&str>) -> Value {
     request
 }
 
-/// The format has an `encoding` for what is received and none for what is sent: ours has the same words.
+/// The format has an `encoding` for responses only; requests get `_encoding` with the same meaning.
 fn post_data(bytes: &[u8], headers: &[Header]) -> Value {
     let mime = mime_type(headers);
     match std::str::from_utf8(bytes) {
@@ -176,7 +176,7 @@ fn content(body: Option<&Content>, headers: &[Header]) -> Value {
     }
 }
 
-/// How many bytes crossed the wire; of a body that was unpacked nobody counted them.
+/// Returns the number of bytes on the wire; unknown (-1) for a body that was decompressed.
 fn size_on_the_wire(body: &Content) -> i64 {
     match (&body.bytes, body.origin) {
         (Some(bytes), Origin::Raw) => i64::try_from(bytes.len()).unwrap_or(-1),
@@ -184,7 +184,7 @@ fn size_on_the_wire(body: &Content) -> i64 {
     }
 }
 
-/// A secret keeps its name; its fingerprint stands in its place, as in the bodies.
+/// A secret header keeps its name; its value is the placeholder that bodies contain.
 fn headers(headers: &[Header]) -> Vec<Value> {
     let header = |header: &Header| match header {
         Header::Plain { name, value } => json!({"name": name, "value": value}),

@@ -1,6 +1,7 @@
-//! Values in, text out: what people read.
+//! Renders values as text for people, programs and browsers.
 //!
-//! Start at [`show_text`] for people, at [`har_entry`] for programs, at [`Page`] for browsers. Nothing here reads a file or decides anything.
+//! Start at [`show_text`] for terminals, at [`har_entry`] for programs, and at [`Page`] for browsers. Nothing
+//! here reads a file or makes a decision.
 
 mod cache;
 mod check;

@@ -1,23 +1,23 @@
-//! Where each exchange stands among the lanes.
+//! The lane and turn of each exchange.
 
 use std::collections::HashMap;
 
 use recording::source::OrderedExchanges;
 
-/// Where an exchange stands.
+/// The position of an exchange among the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangePosition<'o> {
-    /// The lane, as in `main`.
+    /// The lane, such as `main`.
     pub lane: &'o str,
-    /// The turn in it, from 1.
+    /// The turn in the lane, from 1.
     pub turn: u32,
-    /// Which attempt at that turn, from 1.
+    /// The attempt at that turn, from 1.
     pub attempt: usize,
     /// The turn's number in the recording, from 1.
     pub seq: u32,
 }
 
-/// The place of each exchange by its id.
+/// Returns the position of each exchange, by its id.
 pub fn exchange_positions(ordered: &OrderedExchanges) -> HashMap<&str, ExchangePosition<'_>> {
     let mut places = HashMap::new();
     for lane in &ordered.lanes.lanes {

@@ -1,4 +1,4 @@
-//! `offshoot show`: a recording as people and as programs read it.
+//! Output of `offshoot show` for a recording.
 
 use std::fmt::Write as _;
 
@@ -11,16 +11,16 @@ use crate::style::Tone;
 use crate::text::plain;
 use crate::tree::tree;
 
-/// What is known of a folder beside its exchanges.
+/// Information about a folder in addition to its exchanges.
 #[derive(Debug, Default)]
 pub struct FolderInfo<'a> {
-    /// The recording, where it is one of ours.
+    /// The recording, if the folder is one of ours.
     pub recording: Option<&'a Recording>,
-    /// The files that are not what they were when it was sealed.
+    /// The files that have changed since the recording was sealed.
     pub damage: &'a [String],
 }
 
-/// The lanes as a tree, and what is to be said of the folder.
+/// Renders the lanes as a tree, with the state and problems of the folder.
 pub fn show_text(ordered: &OrderedExchanges, about: &FolderInfo<'_>, width: usize) -> String {
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes everything");
@@ -64,7 +64,7 @@ fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-/// The same for programs.
+/// Renders the same as JSON.
 pub fn show_json(ordered: &OrderedExchanges, about: &FolderInfo<'_>) -> Value {
     let because = match about.recording.map(Recording::state) {
         Some(SealState::Sealed) => None,

@@ -1,24 +1,24 @@
-//! Tables that fit the screen: what counts least is given up first, and never the last column.
+//! Tables that fit the terminal: the least important columns are dropped first, never the last one.
 //!
-//! Start at [`Table`]. A table that fits stands as it is; what is given up where it does not, its maker says.
+//! Start at [`Table`]. A table that fits is unchanged. Its creator decides what is dropped otherwise.
 
 use crate::style::Tone;
 use crate::text::{self, wrap};
 
-/// Rows below a head, their cells under each other.
+/// Rows with aligned cells below a header.
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<String>>,
-    /// Spaces between two columns.
+    /// Number of spaces between two columns.
     pub(crate) gap: usize,
-    /// What is given up where the screen is narrow, first to last.
+    /// The parts to drop on a narrow terminal, in order.
     pub(crate) drop_order: Vec<DropRule>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     head: &'static str,
-    /// So wide it is at least, where there is room.
+    /// Minimum width, if there is room.
     least: usize,
     is_number: bool,
 }
@@ -33,17 +33,17 @@ impl Column {
     }
 }
 
-/// Something that a table can do without.
+/// A part that a table can drop.
 #[derive(Clone, Copy)]
 pub(crate) struct DropRule {
     what: Droppable,
-    /// It goes where the last column would have less room than this; nothing stands for all that it needs.
+    /// Drops the part if the last column has less room than this, or than it needs if `None`.
     room: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
 enum Droppable {
-    /// All spaces but one between two columns.
+    /// All but one of the spaces between columns.
     Spaces,
     Column(&'static str),
 }
@@ -53,18 +53,18 @@ impl DropRule {
         Self { what: Droppable::Spaces, room: None }
     }
 
-    /// A column, for all that the last one needs.
+    /// Drops a column if the last one has less room than it needs.
     pub(crate) fn column(head: &'static str) -> Self {
         Self { what: Droppable::Column(head), room: None }
     }
 
-    /// A column, for so much room for the last one.
+    /// Drops a column if the last one has less room than `room`.
     pub(crate) fn column_for(head: &'static str, room: usize) -> Self {
         Self { what: Droppable::Column(head), room: Some(room) }
     }
 }
 
-/// What is left of a table: which columns, how wide each is, and the spaces between them.
+/// The remaining columns of a table, their widths, and the gap.
 struct Layout {
     columns: Vec<usize>,
     widths: Vec<usize>,
@@ -72,7 +72,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Where the last column begins.
+    /// Returns the offset of the last column.
     fn last(&self) -> usize {
         let others = self.columns.len().saturating_sub(1);
         self.columns.iter().take(others).map(|column| self.widths[*column] + self.gap).sum()
@@ -80,20 +80,19 @@ impl Layout {
 }
 
 impl Table {
-    /// A line a row, the head first, as long as it is; and where the last column begins.
+    /// Returns one line per row without cutting, the header first, and the offset of the last column.
     pub(crate) fn lines(&self, width: usize) -> (usize, Vec<String>) {
         let layout = self.layout(width);
         (layout.last(), self.drawn(&layout, &layout.columns))
     }
 
-    /// The same where the last column is a text: it goes on below where it does not fit.
+    /// Returns lines whose last column is text that wraps if it does not fit.
     pub(crate) fn wrapped(&self, width: usize) -> Vec<String> {
         let (last, lines) = self.lines(width);
         lines.iter().map(|line| wrap(line, last, width)).collect()
     }
 
-    /// The same where all are numbers and words: columns that do not fit stand in a table below, each row with its
-    /// first cell.
+    /// Returns lines in which columns that do not fit form further tables below, each with the first column.
     pub(crate) fn folded(&self, width: usize) -> Vec<String> {
         let layout = self.layout(width);
         let Some((first, others)) = layout.columns.split_first() else { return Vec::new() };
@@ -136,7 +135,7 @@ impl Table {
         layout
     }
 
-    /// How wide the widest cell of a column is.
+    /// Returns the width of a column's widest cell.
     fn needed(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
         cells.chain([self.columns[column].head]).map(text::columns).max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A small session, drawn.
+//! A small session as text.
 
 use expect_test::expect;
 use recording::lanes::{Identity, LaneResponse, LaneTracker};
@@ -9,7 +9,7 @@ use wire::dialect::Dialect;
 
 use crate::{FolderInfo, show_json, terminal_text};
 
-/// A main agent, an agent that it starts and asks after, one failed attempt, and a title.
+/// A main agent, a sub-agent that it starts and polls, one failed attempt, and a title call.
 fn ordered() -> OrderedExchanges {
     let mut tracker = LaneTracker::new();
     let mut exchanges = Vec::new();

@@ -1,4 +1,4 @@
-//! Small words: sizes, times, and text from elsewhere that must not move the cursor.
+//! Formats sizes and times, and escapes foreign text for terminals.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use session::Usage;
 
 use crate::style::{RESET, style_length};
 
-/// A text from elsewhere on one line: control characters and such that turn the direction of writing are shown by
-/// their number, never sent to the terminal.
+/// Returns foreign text as one line. Control characters and bidirectional overrides are replaced by their
+/// code point, so that they never reach the terminal.
 pub fn plain(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let mut gap = false;
@@ -25,8 +25,8 @@ pub fn plain(text: &str) -> String {
     line
 }
 
-/// A text from elsewhere with its spaces: what could move the cursor or turn the direction of writing is shown by its
-/// number.
+/// Escapes foreign text but keeps its spaces. Characters that could move the cursor or change the writing
+/// direction are replaced by their code point.
 pub fn visible(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -35,8 +35,8 @@ pub fn visible(text: &str) -> String {
     line
 }
 
-/// A text of many lines from elsewhere, to be read on a terminal: line ends and tabs stay, and what joins the letters or
-/// parts of an emoji around it.
+/// Escapes foreign text of several lines for a terminal. Line ends, tabs, and joiners within words or emoji
+/// remain.
 pub fn readable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let (mut before, mut rest) = (None, text.chars().peekable());
@@ -45,7 +45,7 @@ pub fn readable(text: &str) -> String {
         let stays = match c {
             '\n' | '\t' => true,
             '\r' => behind == Some('\n'),
-            // At the edge of a piece nobody knows what it joins.
+            // At the edge of a text it is unknown what a joiner joins.
             '\u{200c}' | '\u{200d}' => [before, behind].into_iter().flatten().all(is_joined),
             c => is_harmless(c),
         };
@@ -55,7 +55,7 @@ pub fn readable(text: &str) -> String {
     shown
 }
 
-/// A letter of a script that joins letters, or an emoji.
+/// Returns whether `c` is a letter that may be joined, or an emoji.
 fn is_joined(c: char) -> bool {
     !c.is_ascii() && !c.is_whitespace() && is_harmless(c)
 }
@@ -67,11 +67,11 @@ fn push(line: &mut String, c: char, is_shown: bool) {
     }
 }
 
-/// JSON on one line, in ASCII escapes where a terminal would do something else than show it.
+/// Serializes to one line of JSON, with ASCII escapes for characters that a terminal would interpret.
 pub fn harmless_json(value: &impl serde::Serialize) -> String {
     let written = serde_json::to_string(value).expect("it has only string keys");
     let mut line = String::new();
-    // All of these can only stand inside of a string, where JSON has a way to write them.
+    // These characters occur only inside strings, where JSON can escape them.
     for c in written.chars() {
         match is_harmless(c) {
             true => line.push(c),
@@ -118,20 +118,21 @@ fn characters(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// As much of a value as a usual screen has on a line.
+/// Maximum length of a value: the width of a usual terminal.
 pub(crate) const USUAL_WIDTH: usize = 80;
-/// Under itself goes on what has so much room there, and no word that has not.
+/// Minimum width in which the last part of a line continues below itself, if no word is longer.
 const MIN_ROOM: usize = 20;
-/// How far from the edge goes on what has not.
+/// Indentation of a last part that does not have this width.
 const EDGE_INDENT: usize = 5;
 
-/// A line with a value of any length, its last part from `last` on: a narrow screen has as much of it as a usual one.
+/// Formats a line with a long value, which starts at `last`. A narrow terminal shows as much of it as a usual
+/// one.
 pub(crate) fn shown_value(line: &str, last: usize, width: usize) -> String {
     wrap(&fit(line, width.max(USUAL_WIDTH)), last, width)
 }
 
-/// A line that is never cut. Where it does not fit its last part, from `last` on, goes on under itself; below the line,
-/// where it has no room there.
+/// Wraps a line without cutting it. The last part, from `last` on, continues below itself, or below the line
+/// if there is too little room.
 pub(crate) fn wrap(line: &str, last: usize, width: usize) -> String {
     if columns(line) <= width {
         return line.to_owned();
@@ -160,7 +161,7 @@ pub(crate) fn wrap(line: &str, last: usize, width: usize) -> String {
     out
 }
 
-/// As much of the beginning of a text as fits, in whole words where there is one.
+/// Returns the part of a text that fits, cut after a word if possible.
 fn first(text: &str, room: usize) -> &str {
     let end = byte(text, room);
     match text[end..].starts_with(' ') || end == text.len() {
@@ -178,7 +179,7 @@ fn byte(text: &str, at: usize) -> usize {
     byte
 }
 
-/// As in `1.2 s`.
+/// Formats a duration, as in `1.2 s`.
 pub fn duration(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
@@ -187,7 +188,7 @@ pub fn duration(us: u64) -> String {
     }
 }
 
-/// As in `1.2k+30` for what went in and what came out, with the part that was cached.
+/// Formats input and output tokens with the cached part, as in `1.2k in (1.0k cached), 30 out`.
 pub fn tokens(usage: &Usage) -> String {
     let cached = match usage.cache_read {
         0 => String::new(),
@@ -196,7 +197,7 @@ pub fn tokens(usage: &Usage) -> String {
     format!("{} in{cached}, {} out", short(usage.input_total()), short(usage.output))
 }
 
-/// As in `1.2k`.
+/// Formats a count, as in `1.2k`.
 pub(crate) fn short(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),

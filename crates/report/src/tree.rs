@@ -1,4 +1,4 @@
-//! The lane tree: each agent's turns, and under a spawning call the agent it started.
+//! Draws the lane tree: the turns of each agent, and the agents below the calls that started them.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use session::CallId;
 use crate::style::Tone;
 use crate::text::{duration, fit, plain, tokens};
 
-/// Draws the lanes in lines of at most `width` characters.
+/// Draws the lanes with lines of at most `width` characters.
 pub fn tree(ordered: &OrderedExchanges, width: usize) -> String {
     let exchanges = ordered.exchanges.iter().map(|exchange| (exchange.id.as_str(), exchange)).collect();
     let jobs = ordered.lanes.jobs().into_iter().map(|job| (job.lane.clone(), job)).collect();
@@ -28,7 +28,7 @@ pub fn tree(ordered: &OrderedExchanges, width: usize) -> String {
     drawing.text
 }
 
-/// Whether a lane is drawn under the call that started it.
+/// Returns whether a lane is drawn below the call that started it.
 fn has_parent_call(lanes: &recording::lanes::Lanes, lane: &Lane) -> bool {
     let parent = lane.parent.as_deref().and_then(|parent| lanes.lane(parent));
     let call = lane.spawned_by.as_ref();
@@ -41,7 +41,7 @@ struct Drawing<'o> {
     ordered: &'o OrderedExchanges,
     exchanges: HashMap<&'o str, &'o ExchangeSummary>,
     jobs: HashMap<String, LaneJob>,
-    /// Lanes that are drawn by themselves.
+    /// Lanes that are drawn on their own because they are nested too deeply.
     deep: HashSet<&'o str>,
     width: usize,
     text: String,
@@ -52,7 +52,7 @@ impl<'o> Drawing<'o> {
         writeln!(self.text, "{}", fit(line.trim_end(), self.width)).expect("a string takes everything");
     }
 
-    /// Draws a lane; `first` stands before its name and `rest` before its turns.
+    /// Draws a lane. `first` precedes its name, `rest` its turns.
     fn lane(&mut self, lane: &'o Lane, first: &str, rest: &str) {
         let head = self.head(lane);
         self.line(&format!("{first}{head}"));
@@ -158,7 +158,7 @@ fn mark_words(mark: TurnMark) -> &'static str {
     }
 }
 
-/// What went wrong with an exchange.
+/// Describes the failure of an exchange.
 fn trouble(exchange: &ExchangeSummary) -> Option<String> {
     let status = exchange.status.filter(|status| *status >= 400).map(|status| format!("status {status}"));
     let ending = match exchange.ending {
@@ -172,8 +172,8 @@ fn trouble(exchange: &ExchangeSummary) -> Option<String> {
     (!words.is_empty()).then(|| words.join(": "))
 }
 
-/// How many results of a turn say that a call failed. A fork begins with the results of its parent's calls, and is told of
-/// those that nobody waited for as of failures: none of them is its own.
+/// Counts the failed results of a turn. A fork starts with the results of its parent's calls, which include
+/// failures for abandoned calls; these are not its own.
 pub(crate) fn failed_results(lane: &Lane, turn: &Turn) -> usize {
     let is_own = |call: &CallId| {
         lane.kind != LaneKind::Fork || lane.turns.iter().flat_map(|it| &it.calls).any(|it| it.id == *call)

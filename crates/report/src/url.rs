@@ -1,6 +1,6 @@
-//! The query of an address, taken apart.
+//! Parses the query of a URL.
 
-/// The names and values of a query, decoded where that gives text.
+/// Returns the names and values of a query, decoded where the result is UTF-8.
 pub(crate) fn query(url: &str) -> Vec<(String, String)> {
     let url = url.split('#').next().unwrap_or(url);
     let Some((_, query)) = url.split_once('?') else { return Vec::new() };

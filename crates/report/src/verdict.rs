@@ -107,7 +107,7 @@ impl Page {
         };
         let rows = lanes.into_iter().map(row).collect();
         self.whole("");
-        let table = Table { columns, rows, gap: 2, giving_up: vec![GiveUp::spaces()] };
+        let table = Table { columns, rows, gap: 2, drop_order: vec![DropRule::spaces()] };
         self.lines(&table.folded(self.width));
     }
 
@@ -121,7 +121,7 @@ impl Page {
         let counted = ["compared", "equal", "masked", "excluded", "echoed", "absent"];
         columns.extend(counted.map(|head| Column::number(head, 0)));
         let rows = surfaces.iter().map(row).collect();
-        let table = Table { columns, rows, gap: 2, giving_up: vec![GiveUp::spaces()] };
+        let table = Table { columns, rows, gap: 2, drop_order: vec![DropRule::spaces()] };
         self.lines(&table.folded(self.width));
     }
 
@@ -212,7 +212,7 @@ impl Page {
                 vec![mask.name.clone(), mask.hits.to_string(), mask.differed.to_string(), mask.covers.clone()]
             };
             let rows = hit.iter().map(row).collect();
-            let table = Table { columns, rows, gap: 2, giving_up: Vec::new() };
+            let table = Table { columns, rows, gap: 2, drop_order: Vec::new() };
             self.whole("");
             self.lines(&table.wrapped(self.width));
         }

@@ -1,4 +1,4 @@
-//! The same for programs.
+//! JSON output of `offshoot cache`.
 
 use ::cache::{ByteDiff, CacheTotals, Explanation, Section};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::{AccuracyCounts, CacheReport};
 
 const FORMAT: u32 = 1;
 
-/// What the cache should have done, for programs.
+/// Renders the explained cache as JSON.
 pub fn cache_json(of: &CacheReport<'_>) -> Value {
     let counted = AccuracyCounts::of(of.explained);
     let rules = of.explained.rules.iter().map(|(name, of)| json!({"name": name, "documented": of}));
@@ -33,7 +33,7 @@ pub fn cache_json(of: &CacheReport<'_>) -> Value {
     })
 }
 
-/// To a billionth: what is finer is an artefact of adding.
+/// Rounds to a billionth of a dollar, because finer digits are artefacts of the sums.
 fn dollars(usd: Option<f64>) -> Option<f64> {
     usd.map(|usd| (usd * 1e9).round() / 1e9)
 }

@@ -1,4 +1,4 @@
-//! `cache --lint`: what keeps prompts from being cached.
+//! Output of `cache --lint`: findings that prevent caching.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::style::Tone;
 use crate::text::{plain, wrap};
 
-/// One finding a line, where it is below it.
+/// Renders each finding with its position and explanation.
 pub fn lint_text(findings: &[LintFinding], width: usize) -> String {
     let mut out = String::new();
     for finding in findings {
@@ -29,7 +29,7 @@ pub fn lint_text(findings: &[LintFinding], width: usize) -> String {
     out
 }
 
-/// The same for programs: what `cache` says, and the findings.
+/// Adds the findings to the JSON of `cache`.
 pub fn lint_json(mut cache: Value, findings: &[LintFinding]) -> Value {
     let finding = |it: &LintFinding| json!({"rule": it.rule.name(), "lane": it.lane, "pointer": it.pointer, "what": it.what});
     cache["ok"] = findings.is_empty().into();

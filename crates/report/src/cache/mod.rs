@@ -1,4 +1,4 @@
-//! `cache`: what the provider's cache should have done with each request, for people and for programs.
+//! Output of `offshoot cache`: predicted cache use of each request.
 
 mod json;
 mod lint;
@@ -14,42 +14,42 @@ pub(crate) use json::section;
 pub use lint::{lint_json, lint_text};
 pub use text::cache_text;
 
-/// Everything that is told of a recording or of a run.
+/// The explained cache of a recording or run.
 #[derive(Debug)]
 pub struct CacheReport<'a> {
-    /// Request by request.
+    /// The explanation of each request.
     pub explained: &'a CacheReport,
-    /// The first bytes that differ, by request.
+    /// The first difference to the cached prefix, by request.
     pub shown: &'a HashMap<RequestId, ByteDiff>,
-    /// The month whose prices were used.
+    /// The month of the list prices.
     pub prices_of: &'a str,
-    /// What is not among the requests.
+    /// Requests that are not explained.
     pub left_out: UnexplainedRequests,
 }
 
-/// Requests that were made and of which nothing but the usage is left.
+/// Requests of which only the usage is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnexplainedRequests {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// What their usage says.
+    /// Their usage.
     pub usage: Usage,
 }
 
 impl CacheReport<'_> {
-    /// As in `exact in 3 requests, within 1.2 % in 2`.
+    /// Summarises the counts, as in `exact in 3 requests, within 1.2 % in 2`.
     pub(crate) fn sure(&self) -> String {
         AccuracyCounts::of(self.explained).in_words()
     }
 }
 
-/// How many requests were predicted how well.
+/// PageNumbers of requests by accuracy of the prediction.
 #[derive(Default)]
 struct AccuracyCounts {
     exact: u64,
     calibrated: u64,
     within: u64,
-    /// The worst of those.
+    /// The largest deviation of those.
     percent: f64,
     contradicted: u64,
     unchecked: u64,
@@ -73,7 +73,7 @@ impl AccuracyCounts {
         counted
     }
 
-    /// As in `exact in 3 requests, within 1.2 % in 2`.
+    /// Summarises the counts, as in `exact in 3 requests, within 1.2 % in 2`.
     fn in_words(&self) -> String {
         let within = Confidence::Within(self.percent).to_string();
         let parts = [

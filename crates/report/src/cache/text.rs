@@ -1,4 +1,4 @@
-//! The same for people: at eighty columns, and what counts most at fewer.
+//! Terminal output of `offshoot cache`: complete at eighty columns, the most important parts at fewer.
 
 use ::cache::{ByteDiff, CacheTotals, Explanation, group_digits};
 
@@ -7,14 +7,14 @@ use crate::style::Tone;
 use crate::table::{Column, DropRule, Table};
 use crate::text::{USUAL_WIDTH, fit, plain, short, shown_value, wrap};
 
-/// How wide a lane's name may be.
+/// Maximum width of a lane's name.
 const LANE: usize = 16;
-/// What the sum of all lanes is called.
+/// Label of the sum over all lanes.
 const ALL: &str = "together";
-/// What says more of a request stands below it.
+/// Indentation of lines about the request above.
 const INDENT: &str = "     ";
 
-/// What the cache should have done, for people.
+/// Renders the explained cache for people.
 pub fn cache_text(of: &CacheReport<'_>, width: usize) -> String {
     let mut lines = Vec::new();
     if of.explained.requests.is_empty() {
@@ -46,7 +46,7 @@ pub fn cache_text(of: &CacheReport<'_>, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What the sums do not have.
+/// Describes the requests that are missing in the sums.
 fn left_out(of: &CacheReport<'_>, width: usize) -> Vec<String> {
     let UnexplainedRequests { requests, usage } = of.left_out;
     if requests == 0 {
@@ -65,7 +65,7 @@ fn left_out(of: &CacheReport<'_>, width: usize) -> Vec<String> {
     }
 }
 
-/// As much of a lane's name as fits. Runs of one tree differ in their ends.
+/// Cuts the start of a lane's name. Runs of one tree differ at the end.
 fn cut(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
@@ -75,8 +75,8 @@ fn cut(name: &str, width: usize) -> String {
     format!("…{kept}")
 }
 
-/// Request by request. Which turn it was and what nobody could cache count least; of what was read and written
-/// nothing goes for the reason, which has a line of its own where there is no room.
+/// Builds the table of requests. On narrow terminals, turn and plain input are dropped first. The reason
+/// wraps to a line of its own before the amounts read and written are dropped.
 fn requests(of: &CacheReport<'_>, lane: usize) -> Table {
     Table {
         columns: vec![
@@ -120,7 +120,7 @@ fn row(request: &Explanation, lane: usize) -> Vec<String> {
     ]
 }
 
-/// Where a prefix broke, and what that came to.
+/// Describes a broken prefix and its cost.
 fn about(request: &Explanation, shown: Option<&ByteDiff>) -> Vec<String> {
     let Some(miss) = &request.miss else { return Vec::new() };
     let mut told = Vec::new();
@@ -152,7 +152,7 @@ fn cost(usd: Option<f64>) -> String {
     usd.map_or(String::new(), |usd| format!(", ${usd:.4}"))
 }
 
-/// Lane by lane, and all of them. What it cost counts most.
+/// Builds the table of sums by lane. Costs are dropped last.
 fn sums(of: &CacheReport<'_>, lane: usize) -> Table {
     let lanes = of.explained.lanes.iter().map(|(name, totals)| (name.as_str(), totals));
     let all = (of.explained.lanes.len() > 1).then_some((ALL, &of.explained.total));
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::style::terminal_text;
 
-    /// A lane that begins, one that broke, and one that read all there was.
+    /// A lane that starts, one with a broken prefix, and one without a miss.
     fn told(width: usize) -> String {
         let id = |n: u32| RequestId::new(format!("r00000{n}"));
         let request = |n: u32, lane: &str, reason: Option<Reason>| {

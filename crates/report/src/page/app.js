@@ -1,15 +1,16 @@
-// The page: its header, its views, its addresses and its keys.
+// The page: header, views, routes and keyboard.
 //
-// Addresses: #view=timeline|lanes|cache|verdict, #turn=main:3 (with &show=in|reply|system|tools|raw, &compare=before|golden,
-// &at=POINTER, &find=TEXT), #lane=sub-1, #exchange=r000004, #difference=12, #search=TEXT, #view=timeline&at=main:3,
-// #view=cache&at=r000004.
+// Routes: #view=timeline|lanes|cache|verdict, #turn=main:3 (with &show=in|reply|system|tools|raw,
+// &compare=before|golden, &at=POINTER, &find=TEXT), #lane=sub-1, #exchange=r000004, #difference=12,
+// #search=TEXT, #view=timeline&at=main:3, #view=cache&at=r000004.
 //
-// For tests: `window.offshootReport` = {ready: resolves when the blocks are there, idle(): resolves when nothing is under
-// way, report: the index}. Attributes that stay: data-view on <main> and on the tabs, data-page on what is shown of a turn,
-// a lane or an exchange, data-lane, data-turn="main:3", data-exchange="r000004", data-section, data-half, data-pointer and
-// data-change on changes, data-difference="12", data-surface, data-tool, data-arrow, data-result, data-injected, data-call,
-// data-find on finds, data-searched on the line that tells how far a search is, data-more, data-indent, data-copy,
-// data-only="misses", data-theme on <html> and on its button.
+// For tests: `window.offshootReport` = {ready: resolves when the blocks are loaded, idle(): resolves when no
+// work is pending, report: the index}. Stable attributes: data-view on <main> and on the tabs, data-page on
+// the shown turn, lane or exchange, data-lane, data-turn="main:3", data-exchange="r000004", data-section,
+// data-half, data-pointer and data-change on changes, data-difference="12", data-surface, data-tool,
+// data-arrow, data-result, data-injected, data-call, data-find on finds, data-searched on the line with the
+// search progress, data-more, data-indent, data-copy, data-only="misses", data-theme on <html> and on its
+// button.
 
 const VIEWS = [
   { id: "timeline", title: "Timeline", is: () => report.exchanges.length > 0 },
@@ -46,7 +47,7 @@ function facts() {
   return report.facts?.length ? h("section.facts", { "aria-label": "about" }, definitions(report.facts)) : "";
 }
 
-// Views are made when they are first looked at, and stay.
+// Views are created on first use and kept.
 function viewOf(id) {
   if (page.views.has(id)) return page.views.get(id);
   const made = h("div.view", { data: { holds: id } });
@@ -55,10 +56,10 @@ function viewOf(id) {
   return made;
 }
 
-// The drawing comes first; what stands below it can wait.
+// The drawing comes first; the table below it can wait.
 function laterLanes(timed) {
-  const place = h("section", null, h("h2", null, timed ? "Where the time went" : "Lanes"));
-  busy(blocksAreThere.then(() => place.append(lanesTable(timed))));
+  const place = h("section", null, h("h2", null, timed ? "Time by lane" : "Lanes"));
+  busy(blocksLoaded.then(() => place.append(lanesTable(timed))));
   return place;
 }
 
@@ -66,7 +67,7 @@ const MAKERS = {
   timeline: () => {
     const model = timelineModel(report);
     page.chart = new Chart(model, (data) => go(data.turn ? { turn: data.turn } : { exchange: data.exchange }));
-    return [facts(), !model.timed && h("p.notice", null, "This recording has no times: requests stand in their order, one step each."),
+    return [facts(), !model.timed && h("p.notice", null, "This recording has no times. Requests are shown in order, one step each."),
       model.timed && model.without > 0 && h("p.notice", null, many(model.without, "request") + " without times " + (model.without === 1 ? "is" : "are") + " not drawn."),
       page.chart.element, laterLanes(model.timed)];
   },
@@ -88,7 +89,7 @@ function routeOf(hash) {
     try {
       Object.defineProperty(route, part.slice(0, at), { value: decodeURIComponent(part.slice(at + 1)), enumerable: true });
     } catch {
-      // An address somebody cut in the middle: the rest of it still counts.
+      // A route that was cut in the middle: its other parts still count.
     }
   }
   return route;
@@ -107,14 +108,14 @@ function wantedView(route) {
   return route.difference !== undefined ? "verdict" : route.view;
 }
 
-// An address may ask for a view that this page has nothing for: the one that is shown instead says so.
-function sayWhatIsMissing(route, id) {
+// If the requested view has no content on this page, names it above the view that is shown instead.
+function showMissingView(route, id) {
   const wanted = wantedView(route);
   const view = VIEWS.find((it) => it.id === wanted);
-  say(wanted !== undefined && wanted !== id && (view ? "This page holds no " + view.title.toLowerCase() + "." : ["This page has nothing called ", h("code", null, wanted), "."]));
+  showNotice(wanted !== undefined && wanted !== id && (view ? "This page has no " + view.title.toLowerCase() + "." : ["There is no ", h("code", null, wanted), " on this page."]));
 }
 
-function say(...what) {
+function showNotice(...what) {
   page.notice.replaceChildren();
   fill(page.notice, what);
   page.notice.hidden = !page.notice.hasChildNodes();
@@ -141,7 +142,7 @@ function onRoute() {
     main.dataset.view = id;
     window.scrollTo(0, view.scrolled ?? 0);
   }
-  sayWhatIsMissing(route, id);
+  showMissingView(route, id);
   for (const tab of document.querySelectorAll(".tabs a")) {
     if (tab.dataset.view === id) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
@@ -153,7 +154,7 @@ function onRoute() {
 
 function followTimeline(route) {
   if (turnByKey.has(route.at)) page.cursor = turnByKey.get(route.at);
-  page.chart.point(page.cursor);
+  page.chart.showTurn(page.cursor);
 }
 
 async function followLanes(route, stillWanted) {
@@ -167,19 +168,19 @@ async function followLanes(route, stillWanted) {
   if (alone && page.tree.parentElement.matches(".narrow, .has-detail")) window.scrollTo(0, 0);
   if (turn !== null) {
     page.cursor = turn;
-    tell(turnKey(report.turns[turn]));
+    announce(turnKey(report.turns[turn]));
     await turnInto(page.detail, turn, exchange === undefined ? route : { ...route, show: route.show ?? "raw" }, stillWanted);
   } else if (lane !== undefined) page.detail.replaceChildren(lanePage(lane));
   else if (exchange !== undefined) await exchangeInto(page.detail, exchange, route.find ? needle(route.find) : null);
-  else page.detail.replaceChildren(notFound(route) ?? h("p.faint.pick", null, "Pick a turn, or a lane. j and k go through the turns, Enter opens one."));
-  // Whoever came by key goes on from there.
+  else page.detail.replaceChildren(notFound(route) ?? h("p.faint.pick", null, "Select a turn or a lane. Use j and k to move between turns, and Enter to open one."));
+  // Keyboard navigation continues at the heading.
   if (alone && document.activeElement === document.body) page.detail.querySelector("h2")?.focus({ preventScroll: true });
   if (alone) page.detail.prepend(h("p.back", null, link({ view: "lanes" }, "‹ all lanes")));
 }
 
 function notFound(route) {
   const asked = route.turn ?? route.lane ?? route.exchange;
-  return asked === undefined ? null : h("p.notice", null, "This page has nothing called ", h("code", null, asked), ".");
+  return asked === undefined ? null : h("p.notice", null, "There is no ", h("code", null, asked), " on this page.");
 }
 
 let marked = 0;
@@ -191,7 +192,7 @@ async function markInTree(turn, lane) {
   if (asked !== marked) return;
   for (const old of page.tree.querySelectorAll("[aria-current]")) old.removeAttribute("aria-current");
   row?.setAttribute("aria-current", "true");
-  if (row) await bring(row, "nearest", () => asked === marked);
+  if (row) await scrollToElement(row, "nearest", () => asked === marked);
 }
 
 async function followCache(route, stillWanted) {
@@ -203,7 +204,7 @@ async function followCache(route, stillWanted) {
   row.hidden = false;
   row.open = true;
   mark(row);
-  await bring(row, "center", stillWanted);
+  await scrollToElement(row, "center", stillWanted);
 }
 
 async function followVerdict(route, stillWanted) {
@@ -211,29 +212,29 @@ async function followVerdict(route, stillWanted) {
   await viewOf("verdict").querySelector(".differences")?.complete;
   if (!stillWanted()) return;
   const row = viewOf("verdict").querySelector(".difference[data-difference=\"" + CSS.escape(route.difference) + "\"]");
-  if (!row) return say("This page has no difference ", h("code", null, route.difference), ".");
+  if (!row) return showNotice("This page has no difference ", h("code", null, route.difference), ".");
   page.difference = Number(route.difference) - 1;
   row.open = true;
   mark(row);
-  await bring(row, "start", stillWanted);
+  await scrollToElement(row, "start", stillWanted);
 }
 
 function followSearch(route) {
   page.search.run(route.search.trim());
 }
 
-// The row where the keys are.
+// Marks the row at the keyboard cursor.
 function mark(row) {
   for (const old of document.querySelectorAll(".at-cursor")) old.classList.remove("at-cursor");
   row?.classList.add("at-cursor");
 }
 
-// A key goes on from where the last one led, though that is still on its way.
-let goneTo = null;
-function goTo(row, block) {
-  goneTo = row;
+// The next key continues from this row, even while the page still scrolls to it.
+let scrollTarget = null;
+function scrollToRow(row, block) {
+  scrollTarget = row;
   mark(row);
-  if (row) busy(bring(row, block, () => goneTo === row));
+  if (row) busy(scrollToElement(row, block, () => scrollTarget === row));
 }
 
 let typing = 0;
@@ -261,16 +262,16 @@ function step(by) {
   const next = here < 0 ? (by > 0 ? 0 : order.length - 1) : Math.min(order.length - 1, Math.max(0, here + by));
   if (order[next] === undefined) return;
   page.cursor = order[next];
-  tell(turnKey(report.turns[page.cursor]));
-  if (view === "timeline") page.chart.point(page.cursor);
+  announce(turnKey(report.turns[page.cursor]));
+  if (view === "timeline") page.chart.showTurn(page.cursor);
   if (view === "lanes") stepInLanes();
   if (view === "cache") {
     const row = page.main.querySelector(".request-row[data-turn=\"" + CSS.escape(turnKey(report.turns[page.cursor])) + "\"]");
-    goTo(row, "nearest");
+    scrollToRow(row, "nearest");
   }
 }
 
-// A turn that is open follows the cursor, once the key is let go.
+// An open turn follows the cursor after the key is released.
 let following = 0;
 function stepInLanes() {
   busy(markInTree(page.cursor));
@@ -284,7 +285,7 @@ function stepDifference(by) {
   if (most < 0) return;
   page.difference = page.difference === null ? 0 : Math.min(most, Math.max(0, page.difference + by));
   const row = page.main.querySelector(".difference[data-difference=\"" + (page.difference + 1) + "\"]");
-  goTo(row, "center");
+  scrollToRow(row, "center");
 }
 
 function stepFind(by) {
@@ -312,7 +313,7 @@ function help() {
 
 const THEMES = [["auto", "◐"], ["light", "○"], ["dark", "●"]];
 
-// A page from a file may have no storage: then the choice lasts as long as the page.
+// A page from a file may have no storage. Then the choice lasts as long as the page.
 function storedTheme(value) {
   try {
     if (value) sessionStorage.setItem("offshoot-theme", value);
@@ -326,9 +327,9 @@ function setTheme(name) {
   const [theme, sign] = THEMES.find(([it]) => it === name) ?? THEMES[0];
   document.documentElement.dataset.theme = theme;
   page.theme.textContent = sign;
-  page.theme.title = "light or dark: " + theme + " (t)";
-  page.theme.setAttribute("aria-label", "light or dark: " + theme);
-  page.chart?.soon();
+  page.theme.title = "theme: " + theme + " (t)";
+  page.theme.setAttribute("aria-label", "theme: " + theme);
+  page.chart?.scheduleDraw();
 }
 
 function nextTheme() {
@@ -338,7 +339,7 @@ function nextTheme() {
   setTheme(next);
 }
 
-function escape_() {
+function onEscape() {
   if (page.chart) page.chart.tip.hidden = true;
   if (document.activeElement === page.box) page.box.blur();
   else if (page.route.search !== undefined) history.back();
@@ -346,7 +347,7 @@ function escape_() {
 }
 
 const ACTS = {
-  "/": () => { page.box.focus(); page.box.select(); }, j: () => step(1), k: () => step(-1), o: openCursor, "?": help, t: nextTheme, Escape: escape_,
+  "/": () => { page.box.focus(); page.box.select(); }, j: () => step(1), k: () => step(-1), o: openCursor, "?": help, t: nextTheme, Escape: onEscape,
   "+": () => page.chart?.zoom(1 / 1.6), "=": () => page.chart?.zoom(1 / 1.6), "]": () => page.chart?.zoom(1 / 1.6),
   "-": () => page.chart?.zoom(1.6), "[": () => page.chart?.zoom(1.6), 0: () => page.chart?.show(...page.chart.whole),
 };
@@ -355,7 +356,7 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || page.help?.open) return;
   const inBox = event.target.matches?.("input, textarea");
   if (inBox && event.key !== "Escape") return;
-  // Enter belongs to what has the focus, if that does something with it.
+  // Enter activates the focused element, if it is a control.
   if (event.key === "Enter" && !event.target.closest("a, button, summary, input")) openCursor();
   else if (VIEWS.some((view) => view.key === event.key && view.is())) go({ view: VIEWS.find((view) => view.key === event.key).id });
   else if (Object.hasOwn(ACTS, event.key)) ACTS[event.key]();
@@ -363,27 +364,27 @@ function onKey(event) {
   event.preventDefault();
 }
 
-function begin() {
+function start() {
   page.main = h("main", { id: "main" });
   page.notice = h("p.notice", { role: "status", hidden: true });
-  document.getElementById("app").append(h("a.skip", { href: "#main", onclick: (event) => { event.preventDefault(); page.main.querySelector("a, button, summary, [tabindex]")?.focus(); } }, "to the content"), header(), page.main, liveRegion);
+  document.getElementById("app").append(h("a.skip", { href: "#main", onclick: (event) => { event.preventDefault(); page.main.querySelector("a, button, summary, [tabindex]")?.focus(); } }, "skip to the content"), header(), page.main, liveRegion);
   setTheme(storedTheme());
   document.addEventListener("keydown", onKey);
   window.addEventListener("hashchange", onRoute);
   onRoute();
 }
 
-begin();
+start();
 window.offshootReport = {
-  ready: blocksAreThere,
+  ready: blocksLoaded,
   report,
   async idle() {
-    await blocksAreThere;
+    await blocksLoaded;
     for (let shown = -1; shown !== page.shown; ) {
       shown = page.shown;
       await page.routing;
-      await settle();
-      await drawn();
+      await whenIdle();
+      await nextFrame();
     }
   },
 };

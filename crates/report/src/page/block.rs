@@ -1,4 +1,4 @@
-//! What is told of one exchange: both halves to the byte, and what its turn means.
+//! The page's data of one exchange: both halves byte for byte, and its decoded turn.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use wire::dialect::{Prompt, PromptMessage};
 
 use super::PageExchange;
 
-/// So much of a text is told of a turn; the raw body has all of it.
+/// Maximum length of a text in a turn. The raw body is complete.
 const MAX_TEXT: usize = 20_000;
 
-/// Both halves; `request` writes the request's body.
+/// Renders both halves. `request` renders the request's body.
 pub(super) fn halves(crossed: PageExchange<'_>, request: impl FnOnce(&Content) -> Value) -> Value {
     let PageExchange { asked, answered, .. } = crossed;
     json!({
@@ -57,12 +57,12 @@ fn status_line(answered: &SourceResponse) -> String {
     }
 }
 
-/// The request as its dialect has it.
+/// Decodes the request in its dialect.
 pub(super) fn decode(crossed: PageExchange<'_>) -> Option<Prompt> {
     crossed.dialect?.decode_request(crossed.asked.body.bytes.as_deref()?).ok()
 }
 
-/// What went into a turn and what came of it; `started` says which lanes a call started.
+/// Renders the input and output of a turn. `started` returns the lanes that a call started.
 pub(super) fn turn(
     crossed: PageExchange<'_>,
     prompt: Option<&Prompt>,
@@ -100,7 +100,7 @@ fn thinking(heard: &LaneResponse) -> Option<String> {
     (!thought.is_empty()).then(|| thought.join("\n"))
 }
 
-/// The results and the texts that stand behind the last reply.
+/// Returns the results and texts after the last reply.
 fn brought(prompt: &Prompt) -> (Vec<Value>, Vec<Value>) {
     let conversation = prompt.conversation();
     let replied = conversation.iter().rposition(|message| message.role == Role::Assistant);
@@ -132,7 +132,7 @@ fn said(message: &PromptMessage, block: &Block) -> Option<Value> {
     Some(json!({"role": message.role, "text": text, "cut": cut}))
 }
 
-/// What a block says, or what it is where that is not a text.
+/// Returns the text of a block, or a description of other blocks.
 fn words(block: &Block) -> Option<String> {
     match block {
         Block::Text { text } | Block::Thinking { text, .. } | Block::Refusal { text } => Some(text.clone()),
@@ -145,7 +145,7 @@ fn words(block: &Block) -> Option<String> {
     }
 }
 
-/// The instructions, block by block.
+/// Renders the blocks of the system prompt.
 pub(super) fn system(prompt: &Prompt) -> Value {
     let part = |text: String| {
         let (text, cut) = shortened(&text);
@@ -154,7 +154,7 @@ pub(super) fn system(prompt: &Prompt) -> Value {
     prompt.instructions().filter_map(|it| words(&it.block)).map(part).collect()
 }
 
-/// The tools on offer, each as it was sent.
+/// Renders the tools as they were sent.
 pub(super) fn tools(prompt: &Prompt, body: &[u8]) -> Value {
     let tool = |tool: &wire::dialect::ToolDefinition| {
         let sent = String::from_utf8_lossy(body.get(tool.place.span.clone()).unwrap_or_default());
@@ -164,7 +164,7 @@ pub(super) fn tools(prompt: &Prompt, body: &[u8]) -> Value {
     prompt.tools.iter().map(tool).collect()
 }
 
-/// As much of a text as is told, and how many bytes are not.
+/// Returns the shown part of a text, and the number of bytes left out.
 fn shortened(text: &str) -> (&str, usize) {
     let end = text.floor_char_boundary(MAX_TEXT);
     (&text[..end], text.len() - end)

@@ -1,9 +1,9 @@
-// What the prompt cache read, wrote and missed, request by request and lane by lane.
+// The prompt cache view: tokens read, written and missed, by request and by lane.
 
-const CACHE_PARTS = [["read", "read"], ["written", "written"], ["input", "plain input"], ["missed", "missed: sent again though it could have been read"]];
+const CACHE_PARTS = [["read", "read"], ["written", "written"], ["input", "plain input"], ["missed", "missed: sent although it could have been read from the cache"]];
 
-// Predicted, as every figure of a miss is but of one that only the usage shows. What was missed is a part of what was written or sent plain; it is told apart
-// from both.
+// Shares of the prediction, as all figures of misses are, except misses that only the usage shows. Missed
+// tokens are part of the written or plain input tokens; they are subtracted from both.
 function sharesOf(request) {
   const usage = request.reason === "unavailable" ? request.reported : request.predicted;
   const ofWritten = Math.min(request.missed, usage.write);
@@ -31,7 +31,7 @@ function missDetails(request) {
   const exchange = report.exchanges[request.exchange];
   return [definitions([["reason", request.reason && words(request.reason)], ["place", [request.section, request.block !== null && ", block " + request.block]],
     ["pointer", request.pointer && h("code", null, request.pointer)], ["written by", from], ["cost", request.usd === null ? null : dollars(request.usd)],
-    ["predicted", usageOf(request.predicted)], ["reported", request.reported && usageOf(request.reported)], ["how sure", request.sure]]),
+    ["predicted", usageOf(request.predicted)], ["reported", request.reported && usageOf(request.reported)], ["accuracy", request.sure]]),
   request.before !== null || request.now !== null ? bothValues(request.before, request.now, ["before", "now"]) : "",
   exchange.turn === null ? "" : h("p", null, turnLink(exchange.turn, { compare: "before", at: request.pointer }, "compare with the turn before"))];
 }
@@ -48,7 +48,7 @@ function cacheRow(request, most) {
     ...CACHE_PARTS.map(([name]) => h("span.n." + name + (shares[name] ? "" : ".none"), null, tokens(shares[name]))),
     h("span.why", null, request.missed ? [chip(why || "missed", "warn"), " ", request.pointer && h("code", null, request.pointer)] : h("span.faint", null, why),
       request.missed > 0 && request.usd !== null && h("span.faint", null, " " + dollars(request.usd)),
-      isContradicted && [" ", chip("usage says otherwise", "warn")])];
+      isContradicted && [" ", chip("contradicts the usage", "warn")])];
   const made = fold(title, (inside) => inside.append(...missDetails(request)), { name: "details.request-row", data: { exchange: exchange.id } });
   if (exchange.turn !== null) made.dataset.turn = turnKey(report.turns[exchange.turn]);
   return made;
@@ -64,11 +64,11 @@ function cacheTotals(cache) {
     { head: "read", n: true, cell: (row) => count(row.predicted.read) }, { head: "of all", n: true, cell: (row) => share(row.predicted) },
     { head: "written", n: true, cell: (row) => count(row.predicted.write) }, { head: "input", n: true, cell: (row) => count(row.predicted.input) },
     { head: "missed", n: true, cell: (row) => h(row.missed ? "span.ink-warn" : "span.faint", null, count(row.missed)) },
-    { head: "input $", n: true, title: "what the input would cost, as predicted", cell: (row) => dollars(row.usd) },
-    { head: "perfect $", n: true, title: "what it would cost if nothing had been missed", cell: (row) => dollars(row.perfect_usd) },
+    { head: "input $", n: true, title: "predicted cost of the input", cell: (row) => dollars(row.usd) },
+    { head: "perfect $", n: true, title: "cost without any miss", cell: (row) => dollars(row.perfect_usd) },
     { head: "usage: read", n: true, cell: (row) => count(row.reported.read) }, { head: "written", n: true, cell: (row) => count(row.reported.write) },
     { head: "input", n: true, cell: (row) => count(row.reported.input) },
-    { head: "cost", n: true, title: "what that usage costs, output included", cell: (row) => dollars(paid(row)) }],
+    { head: "cost", n: true, title: "cost of the reported usage, including output", cell: (row) => dollars(paid(row)) }],
   rows, (row) => (row.lane === null ? { class: "total" } : { data: { lane: report.lanes[row.lane].id } }));
   made.classList.add("tall");
   return made;

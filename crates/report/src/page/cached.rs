@@ -1,4 +1,4 @@
-//! What the provider's cache made of it, for the page.
+//! The page's data about the prompt cache.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use session::Usage;
 use crate::CacheReport;
 use crate::cache::section;
 
-/// `lanes` and `exchanges` are the page's numbers of both.
+/// `lanes` and `exchanges` map ids to numbers on the page.
 pub(super) fn cached(
     of: &CacheReport<'_>,
     lanes: &HashMap<&str, usize>,

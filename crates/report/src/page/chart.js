@@ -1,10 +1,10 @@
-// The timeline as a drawing: only what is in sight is drawn, and it can be zoomed and moved.
+// Draws the timeline. Only the visible part is drawn; it can be zoomed and moved.
 
-// With more arrows than these in sight they step back behind the bars.
+// With more visible arrows than this, they are drawn behind the bars.
 const MANY_ARROWS = 60;
 
 const LEGEND = [["wait", "waiting for the first byte"], ["stream", "streaming"], ["failed", "failed"], ["wait open", "no end seen"], ["tool", "tool"],
-  ["tool vague", "tool, times not exact"], ["spawn", "starts"], ["wake", "wakes"], ["result", "result"]];
+  ["tool vague", "tool, estimated times"], ["spawn", "starts"], ["wake", "wakes"], ["result", "result"]];
 
 function pattern(id, name) {
   return s("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
@@ -64,7 +64,7 @@ class Chart {
     const tool = (label, name, act) => button(label, act, { "aria-label": name, title: name });
     return h("div.bar", null,
       h("span.group", null, tool("−", "zoom out", () => this.zoom(1.6)), tool("+", "zoom in", () => this.zoom(1 / 1.6)),
-        tool("fit", "show all of it", () => this.show(...this.whole)), tool("◂", "earlier", () => this.pan(-0.3)), tool("▸", "later", () => this.pan(0.3))),
+        tool("fit", "show everything", () => this.show(...this.whole)), tool("◂", "earlier", () => this.pan(-0.3)), tool("▸", "later", () => this.pan(0.3))),
       h("span.says", null, this.summary()),
       h("span.legend", null, chartDefsHolder(), LEGEND.filter(([kind]) => this.has(kind))
         .map(([kind, text]) => h("span", null, legendSample(kind), " ", kind === "stream" && !this.model.timed ? "request" : text))));
@@ -80,9 +80,9 @@ class Chart {
   }
 
   listen() {
-    const soon = () => this.soon();
-    this.frame.addEventListener("scroll", soon, { passive: true });
-    new ResizeObserver(soon).observe(this.frame);
+    const scheduleDraw = () => this.scheduleDraw();
+    this.frame.addEventListener("scroll", scheduleDraw, { passive: true });
+    new ResizeObserver(scheduleDraw).observe(this.frame);
     this.frame.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     this.plot.addEventListener("pointerdown", (event) => this.onDown(event));
     this.plot.addEventListener("pointermove", (event) => this.onHover(event));
@@ -93,7 +93,7 @@ class Chart {
     this.frame.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  // Asking for it makes the browser lay out the page: once a drawing is enough.
+  // Reading sizes forces a layout, so this runs once per drawing.
   measure() {
     this.width = Math.max(60, this.frame.clientWidth - this.names.offsetWidth);
     this.sight = { top: this.frame.scrollTop - 40, bottom: this.frame.scrollTop + this.frame.clientHeight };
@@ -103,7 +103,7 @@ class Chart {
     return ((at - this.from) / (this.to - this.from)) * this.width;
   }
 
-  soon() {
+  scheduleDraw() {
     if (this.waiting) return;
     this.waiting = requestAnimationFrame(() => {
       this.waiting = 0;
@@ -117,7 +117,7 @@ class Chart {
     const span = Math.min(Math.max(to - from, least), last - first);
     this.from = Math.min(Math.max(from, first), last - span);
     this.to = this.from + span;
-    this.soon();
+    this.scheduleDraw();
   }
 
   zoom(by, at = (this.from + this.to) / 2) {
@@ -184,8 +184,8 @@ class Chart {
     event.preventDefault();
   }
 
-  // Brings a turn into sight and marks it.
-  point(turn) {
+  // Scrolls to a turn and marks it.
+  showTurn(turn) {
     this.cursor = turn;
     const span = this.model.spans[turn === null ? -1 : lastExchange(report.turns[turn])];
     const row = this.model.rows[report.turns[turn]?.lane];
@@ -198,7 +198,7 @@ class Chart {
       if (top < this.frame.scrollTop + 60) this.frame.scrollTop = row.y;
       else if (top + row.height > this.frame.scrollTop + this.frame.clientHeight) this.frame.scrollTop = top + row.height - this.frame.clientHeight + 20;
     }
-    this.soon();
+    this.scheduleDraw();
   }
 
   onHover(event) {
@@ -244,7 +244,7 @@ class Chart {
     return group;
   }
 
-  // Nothing for what is out of sight.
+  // Returns null for a box outside the visible part.
   box(at, end, width) {
     const left = Math.max(-4, this.x(at));
     const right = Math.min(width + 4, Math.max(this.x(end), left + 2));
@@ -261,7 +261,7 @@ class Chart {
 
   drawBar(bar, width) {
     const exchange = report.exchanges[bar.exchange];
-    // What has no end goes out of the drawing.
+    // An open request extends to the edge of the drawing.
     const end = bar.open ? this.whole[1] : bar.end;
     const box = this.box(bar.at, end, width);
     if (!box) return [];
@@ -287,7 +287,7 @@ class Chart {
     return [arrows, ...rows];
   }
 
-  // An arrow that only passes by, with both of its ends out of sight, says nothing.
+  // Arrows with both ends outside the visible part are left out.
   drawArrows(top, bottom, width) {
     const group = s("g.arrows");
     for (const [at, arrow] of this.model.arrows.entries()) {
@@ -306,7 +306,7 @@ class Chart {
   }
 }
 
-// Shared by the drawing and its legend.
+// The SVG definitions that the drawing and its legend share.
 function chartDefsHolder() {
   return s("svg.away", { width: 0, height: 0, "aria-hidden": "true" }, chartDefs());
 }
@@ -316,14 +316,14 @@ function rowName(row) {
   const made = lane
     ? h("a", { href: address({ lane: lane.id }), title: [lane.id, aboutLane(lane), lane.model].filter(Boolean).join(" · "), data: { lane: lane.id } },
       h("span.kind." + lane.kind, { "aria-hidden": "true" }), h("b", null, ownName(lane.id)), h("span.faint", null, aboutLane(lane)))
-    : h("span.stray", { title: "requests that belong to no lane" }, h("b", null, "no lane"));
+    : h("span.stray", { title: "requests without a lane" }, h("b", null, "no lane"));
   Object.assign(made.style, { top: row.y + "px", height: row.height + "px", paddingLeft: 8 + Math.min(lane?.depth ?? 0, 8) * 12 + "px" });
   return made;
 }
 
 const aboutLane = (lane) => [lane.agent, lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null].filter(Boolean).join(" · ");
 
-// Names are drawn as they come into sight; the column is as wide as the longest of them, seen or not.
+// Names are drawn when they become visible; the column has the width of the longest of them.
 function longestNames(rows) {
   const long = ({ lane }) => (lane === null ? 0 : ownName(report.lanes[lane].id).length + aboutLane(report.lanes[lane]).length + 2 * Math.min(report.lanes[lane].depth, 8));
   return h("div.names.longest", { "aria-hidden": "true", inert: true }, [...rows].sort((a, b) => long(b) - long(a)).slice(0, 4).map(rowName));
@@ -354,12 +354,12 @@ function tipOf(what, model) {
 
 function tipOfTool(tool) {
   return [h("b", null, tool.name), h("div", null, tool.end === null ? "no end seen" : duration(tool.end - tool.at), tool.error && " · error"),
-    h("div.faint", null, tool.exact ? "measured" : "as far as the wire tells"),
+    h("div.faint", null, tool.exact ? "measured" : "estimated from the traffic"),
     h("div.faint", null, turnKey(report.turns[tool.turn]).replace(":", " · "), " · at " + clock(tool.at, 1e3))];
 }
 
 function tipOfArrow(arrow, model) {
-  const says = { spawn: " starts ", wake: " wakes ", result: " gives its result to " };
+  const says = { spawn: " starts ", wake: " wakes ", result: " returns its result to " };
   return [h("b", null, report.lanes[arrow.from.lane].id + (says[arrow.kind] ?? " → ") + report.lanes[arrow.to.lane].id),
     model.timed && h("div.faint", null, "at " + clock(arrow.to.at, 1e3))].filter(Boolean);
 }
@@ -373,7 +373,7 @@ function tipOfExchange(exchange, span, model) {
   if (state) lines.push(h("div", { class: hasFailed(exchange) ? "ink-bad" : "faint" }, state));
   if (exchange.error) lines.push(h("div.ink-bad", null, oneLine(exchange.error, 200)));
   if (model.timed) {
-    const unknown = exchange.status === null ? "no byte came" + (span.open ? " in " + duration(span.end - span.at) : "") : "when the first byte came is not known";
+    const unknown = exchange.status === null ? "no byte received" + (span.open ? " in " + duration(span.end - span.at) : "") : "time of the first byte unknown";
     lines.push(h("div", null, span.first === null ? unknown : "waited " + duration(span.first - span.at) + " · streamed " + duration(span.end - span.first)));
     if (span.open) lines.push(h("div.ink-warn", null, "no end seen"));
     lines.push(h("div.faint", null, "at " + clock(span.at, 1e3) + wallClock(span.at)));

@@ -1,4 +1,4 @@
-// Two requests beside each other: what was added, removed and changed, by JSON pointer.
+// Compares two requests: added, removed and changed values, by JSON pointer.
 
 const SHORT_VALUE = 160;
 const AROUND = 240;
@@ -6,7 +6,7 @@ const SIGNS = { added: "+", removed: "−", changed: "~" };
 
 const asText = (value) => (typeof value === "string" ? value : indented(value));
 
-// What is the same keeps its ends; its middle can be shown.
+// Shows the ends of an equal part, with a button for its middle.
 function samePiece(text, isFirst, isLast) {
   if (text.length <= 3 * AROUND) return visible(text);
   const head = isFirst ? "" : cutAt(text, AROUND);
@@ -30,7 +30,7 @@ function wordDiff(before, now, names) {
   pieces.slice(0, 4000).forEach(({ kind, text }, at) => {
     place.append(kind === "same" ? samePiece(text, at === 0, at === pieces.length - 1) : changedPiece(kind, text));
   });
-  const say = { words: "", lines: "too much changed to go word by word; by lines", ends: "too much changed to be aligned; what is between the common start and end" };
+  const say = { words: "", lines: "compared by lines, because too much changed", ends: "not aligned, because too much changed" };
   return h("div", null,
     h("p.label", null, h("del", null, names[0]), " ", h("ins", null, names[1]), say[by] && " · " + say[by]), place);
 }
@@ -40,7 +40,7 @@ function oneSide(name, value) {
   return h("div", null, h("p.label", null, name), shown);
 }
 
-// Short values stand side by side, long ones are compared word by word.
+// Short values are shown side by side, long ones are compared word by word.
 function bothValues(before, now, names) {
   const [a, b] = [before, now].map((it) => (it === null || it === undefined ? null : asText(it)));
   if (a !== null && b !== null && Math.max(a.length, b.length) > SHORT_VALUE) return wordDiff(a, b, names);
@@ -61,7 +61,7 @@ function changeRow(change, names, open) {
     { open, name: "details.change." + change.kind, data: { pointer: change.pointer, change: change.kind } });
 }
 
-// A line about a value, without writing all of it.
+// Returns a one-line preview of a value.
 function previewOf(value) {
   if (!isBranch(value)) return String(value);
   if (Array.isArray(value)) return many(value.length, "element");
@@ -69,7 +69,7 @@ function previewOf(value) {
   return Object.entries(value).slice(0, 4).map(brief).join(", ");
 }
 
-// Headers are told apart from the body as in a verdict: `header:NAME`.
+// Headers have pointers of the form `header:NAME`, as in a verdict.
 function headerChanges(before, now) {
   const gather = (headers) => {
     const by = new Map();
@@ -87,7 +87,7 @@ function headerChanges(before, now) {
   return changes;
 }
 
-async function driven(work) {
+async function runInSlices(work) {
   for (;;) {
     const step = work.next();
     if (step.done) return step.value;
@@ -103,15 +103,15 @@ async function bodyChanges(before, now) {
   if (!a || !b) return { changes: [{ kind: "changed", pointer: "", before: before.text, now: now.text }], more: false };
   await breathe();
   try {
-    return await driven(changesBetween(a.value, b.value));
+    return await runInSlices(changesBetween(a.value, b.value));
   } catch (error) {
-    // Nested deeper than the engine's stack: then as text.
+    // Nested too deeply for the engine's stack: compare as text.
     if (!(error instanceof RangeError)) throw error;
     return { changes: [{ kind: "changed", pointer: "", before: before.text, now: now.text }], more: false };
   }
 }
 
-function firstByteThatDiffers(a, b) {
+function firstDifferentByte(a, b) {
   const { head } = commonEnds(a, b);
   const around = (text) => text.slice(Math.max(0, head - 40), head + 80);
   return h("div", null, h("p", null, "As JSON they are equal; the bytes differ from character " + count(head) + " on."),
@@ -123,11 +123,11 @@ function tally(changes) {
   return of("added") + " added, " + of("removed") + " removed, " + of("changed") + " changed";
 }
 
-// `ids` are two blocks, what was before first.
+// Compares the requests of two blocks; `ids` starts with the earlier one.
 async function compareInto(inside, ids, names, at) {
   inside.replaceChildren(h("p.faint", { role: "status" }, "comparing …"));
   const [before, now] = [await block(ids[0]), await block(ids[1])];
-  if (!before || !now) return inside.replaceChildren(h("p.faint", null, "one of the two is not in this page"));
+  if (!before || !now) return inside.replaceChildren(h("p.faint", null, "one of the two is not on this page"));
   const [a, b] = [await bodyOf(ids[0], "request"), await bodyOf(ids[1], "request")];
   const of = await bodyChanges(a, b);
   const changes = [...headerChanges(before.request, now.request), ...of.changes];
@@ -141,9 +141,9 @@ async function compareInto(inside, ids, names, at) {
   };
   put(0);
   inside.replaceChildren(
-    h("p", null, changes.length ? tally(changes) : of.unreadable ? "not text, so nothing to align" : "nothing differs",
-      of.more && " · there is more; the comparison stopped at a bound"),
-    list, !of.changes.length && !of.equal && !of.unreadable ? firstByteThatDiffers(a.text, b.text) : "");
+    h("p", null, changes.length ? tally(changes) : of.unreadable ? "binary, cannot be compared by value" : "no differences",
+      of.more && " · incomplete: the comparison reached its limit"),
+    list, !of.changes.length && !of.equal && !of.unreadable ? firstDifferentByte(a.text, b.text) : "");
   const goal = at ? list.querySelector(".change[data-pointer=\"" + CSS.escape(at) + "\"]") : null;
-  if (goal) await bring(goal, "center");
+  if (goal) await scrollToElement(goal, "center");
 }

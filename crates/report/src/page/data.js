@@ -1,4 +1,4 @@
-// The data of the page: its index, the blocks behind it, and the bodies these hold.
+// The data of the page: the index, the blocks, and the bodies in them.
 
 const report = JSON.parse(document.getElementById("index").textContent);
 
@@ -7,7 +7,7 @@ const turnByKey = new Map(report.turns.map((turn, at) => [turnKey(turn), at]));
 const laneById = new Map(report.lanes.map((lane, at) => [lane.id, at]));
 const exchangeById = new Map(report.exchanges.map((exchange, at) => [exchange.id, at]));
 
-// A run below another one is called after it: in a list, what is its own tells it from its brothers.
+// The id of a run starts with its parent's id. In lists, only the own part is shown.
 function ownName(id) {
   const root = report.lanes[0]?.id;
   return id !== root && id.startsWith(root + "-") ? "…" + id.slice(root.length) : id;
@@ -25,10 +25,10 @@ function hasFailed(exchange) {
   return exchange !== undefined && (exchange.status >= 400 || (exchange.ending !== null && exchange.ending !== "complete"));
 }
 
-// Asked, and no end was seen: who recorded it was broken off, or is still at work.
+// Returns whether no end was seen: the recorder was interrupted or is still running.
 const isOpen = (exchange) => exchange !== undefined && exchange.at !== null && exchange.end === null;
 
-// The last moment that anybody knows of; what has no end lasts until then at least.
+// The last known moment. Open requests last at least until then.
 const lastMoment = [...report.exchanges, ...report.tools].reduce((last, it) => Math.max(last, it.at ?? 0, it.first ?? 0, it.end ?? 0), 0);
 
 const endOf = (it) => it.end ?? Math.max(lastMoment, it.at);
@@ -38,20 +38,20 @@ function turnBefore(turn) {
   return of[of.indexOf(report.turns.indexOf(turn)) - 1] ?? null;
 }
 
-// Blocks stand behind this script and are parsed after it: the page is shown meanwhile.
-const blocksAreThere = new Promise((resolve) => {
+// Blocks follow this script in the document. The page is shown while they load.
+const blocksLoaded = new Promise((resolve) => {
   if (document.readyState !== "loading") resolve();
   else document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
 });
 
 async function blockText(id) {
-  // What has nothing behind it may still be growing.
-  if (!document.getElementById(id)?.nextElementSibling) await blocksAreThere;
+  // The last element may still be loading.
+  if (!document.getElementById(id)?.nextElementSibling) await blocksLoaded;
   return document.getElementById(id)?.textContent ?? null;
 }
 
-// The last ones that were read stay, up to a size; the page holds them all as text anyway.
-function keeper(most) {
+// Keeps recently used values up to a total size. The page contains all of them as text anyway.
+function lruCache(most) {
   const held = new Map();
   let size = 0;
   return {
@@ -75,8 +75,8 @@ function keeper(most) {
   };
 }
 
-const blocksRead = keeper(40e6);
-const textsJoined = keeper(40e6);
+const blocksRead = lruCache(40e6);
+const textsJoined = lruCache(40e6);
 
 async function block(id) {
   const known = blocksRead.get(id);
@@ -88,7 +88,7 @@ async function block(id) {
   return value;
 }
 
-// A request mostly repeats an earlier one: what it repeats is taken from there.
+// A request is mostly stored as the difference to an earlier one, its base.
 async function requestText(id) {
   const chain = [];
   let text;
@@ -123,7 +123,7 @@ async function bodyOf(id, half) {
   return { text: base.slice(0, body.head) + body.text + base.slice(base.length - body.tail) };
 }
 
-// Long work gives the page a chance to answer in between.
+// Lets the browser handle events during long work.
 let sliceBegan = performance.now();
 async function breathe(budget = 12) {
   if (performance.now() - sliceBegan < budget) return;

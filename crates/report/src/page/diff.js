@@ -1,14 +1,14 @@
-// What differs between two values and between two texts. Pure functions, bounded in what they cost.
+// Differences of two values and of two texts. Pure functions with bounded cost.
 
-const MOST_CHANGES = 2000;
-const MOST_VALUES = 3e6;
-const MOST_WORDS = 60000;
-const MOST_EDITS = 600;
+const MAX_CHANGES = 2000;
+const MAX_VALUES = 3e6;
+const MAX_WORDS = 60000;
+const MAX_EDITS = 600;
 
 const isBranch = (value) => typeof value === "object" && value !== null;
 const pointerTo = (pointer, key) => pointer + "/" + String(key).replace(/~/g, "~0").replace(/\//g, "~1");
 
-// Equal as JSON values; the order of keys does not count.
+// Compares JSON values. The order of keys does not matter.
 function sameValue(a, b) {
   if (a === b) return true;
   if (!isBranch(a) || !isBranch(b) || Array.isArray(a) !== Array.isArray(b)) return false;
@@ -17,7 +17,7 @@ function sameValue(a, b) {
   return keys.every((key) => Object.hasOwn(b, key) && sameValue(a[key], b[key]));
 }
 
-// Elements that have names, as tools have, are paired by these; others by their place from both ends.
+// Named elements, such as tools, are paired by name; others by their position from both ends.
 function nameOf(item) {
   if (!isBranch(item) || Array.isArray(item)) return null;
   const name = item.name ?? item.id ?? item.tool_use_id;
@@ -66,12 +66,12 @@ function pairsOf(a, b) {
   return pairsByName(a, b) ?? pairsByPlace(a, b);
 }
 
-// Yields now and then, so that whoever drives it can let the page answer. A change is {kind, pointer, before, now}.
+// Yields regularly, so that the caller can let the page respond. A change is {kind, pointer, before, now}.
 function* changesBetween(a, b) {
   const found = { changes: [], more: false };
   const open = [[a, b, "", ""]];
   for (let visited = 0; open.length; visited++) {
-    if (found.changes.length >= MOST_CHANGES || visited > MOST_VALUES) {
+    if (found.changes.length >= MAX_CHANGES || visited > MAX_VALUES) {
       found.more = true;
       break;
     }
@@ -92,7 +92,7 @@ function* changesBetween(a, b) {
       else if (from === null) under.push({ kind: "added", pointer: pointerTo(is, to), now: now[to] });
       else under.push([before[from], now[to], pointerTo(was, from), pointerTo(is, to)]);
     }
-    // A stack gives back last what came first.
+    // A stack returns the last element first.
     for (const it of under.reverse()) open.push(it);
   }
   return found;
@@ -107,7 +107,7 @@ function commonEnds(a, b) {
   return { head, tail };
 }
 
-// Where an edit script of at most `most` steps leads from one list to the other (Myers), else nothing.
+// Returns the shortest edit script of at most `most` steps between two lists (Myers), or null.
 function editsBetween(a, b, most) {
   const trace = [];
   const furthest = new Int32Array(2 * most + 3);
@@ -159,15 +159,15 @@ const LINES = /[^\n]*\n|[^\n]+/g;
 
 function splitBounded(text, pattern) {
   const parts = text.match(pattern) ?? [];
-  return parts.length > MOST_WORDS ? null : parts;
+  return parts.length > MAX_WORDS ? null : parts;
 }
 
 function editsOf(a, b, pattern) {
   const [before, now] = [splitBounded(a, pattern), splitBounded(b, pattern)];
-  return before && now && editsBetween(before, now, MOST_EDITS);
+  return before && now && editsBetween(before, now, MAX_EDITS);
 }
 
-// A cut in the middle of a pair of surrogates or of a word helps nobody.
+// Moves a cut to a word boundary, so that it splits neither words nor surrogate pairs.
 function atWord(text, at, step) {
   for (let left = 40; left > 0 && at > 0 && at < text.length; left--) {
     if (/\s/.test(text[at - (step < 0 ? 1 : 0)])) break;
@@ -176,7 +176,8 @@ function atWord(text, at, step) {
   return at;
 }
 
-// {pieces: [{kind: same|gone|new, text}], by: "words"|"lines"|"ends"}: the finer one where its cost is bounded.
+// Returns {pieces: [{kind: same|gone|new, text}], by: "words"|"lines"|"ends"}: the finest variant whose cost
+// is bounded.
 function textChanges(a, b) {
   let { head, tail } = commonEnds(a, b);
   head = atWord(a, head, -1);

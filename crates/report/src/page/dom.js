@@ -1,4 +1,4 @@
-// Elements, made from names and texts. Text from elsewhere only ever becomes text.
+// Creates elements from names and texts. Foreign text is only ever inserted as text.
 
 function setUp(made, props) {
   for (const [name, value] of Object.entries(props ?? {})) {
@@ -41,7 +41,7 @@ function button(label, onclick, props) {
   return h("button", { type: "button", onclick, ...props }, label);
 }
 
-// A link inside of the page: {turn: "main:3", compare: "golden"}.
+// Returns a link inside the page: {turn: "main:3", compare: "golden"}.
 function address(places) {
   const part = (text) => encodeURIComponent(text).replace(/%3A/g, ":").replace(/%2F/g, "/");
   return "#" + Object.entries(places).filter(([, to]) => to !== null && to !== undefined)
@@ -81,7 +81,7 @@ function table(columns, rows, rowProps) {
     h("table", null, h("thead", null, h("tr", null, head)), h("tbody", null, rows.map(line))));
 }
 
-// Is filled when it is opened for the first time.
+// Creates a fold that is filled when it is opened for the first time.
 function fold(title, fillIn, { open = false, name = "details", data } = {}) {
   const made = h(name, { data }, h("summary", null, title));
   let filled = false;
@@ -94,12 +94,12 @@ function fold(title, fillIn, { open = false, name = "details", data } = {}) {
   };
   made.addEventListener("toggle", onOpen);
   made.open = open;
-  // The event comes late, and a caller may want to look at what is inside at once.
+  // The toggle event is asynchronous, but callers may need the content at once.
   onOpen();
   return made;
 }
 
-// Long lists come a part at once and the rest in slices; `complete` is when all is there.
+// Appends the first items at once and the rest in slices. `complete` resolves when all are there.
 function appendSlowly(inside, items, make, atOnce = 120) {
   inside.append(...items.slice(0, atOnce).map(make));
   const rest = async () => {
@@ -112,12 +112,12 @@ function appendSlowly(inside, items, make, atOnce = 120) {
   return inside;
 }
 
-// What is still being fetched or computed; scripts wait for it with `offshootReport.idle()`.
-const underWay = new Set();
+// Pending work, which `offshootReport.idle()` awaits.
+const pendingWork = new Set();
 function busy(work) {
   if (!(work instanceof Promise)) return work;
-  underWay.add(work);
-  const done = () => underWay.delete(work);
+  pendingWork.add(work);
+  const done = () => pendingWork.delete(work);
   work.then(done, (error) => {
     done();
     console.error(error);
@@ -125,20 +125,20 @@ function busy(work) {
   return work;
 }
 
-async function settle() {
-  while (underWay.size) await Promise.allSettled([...underWay]);
+async function whenIdle() {
+  while (pendingWork.size) await Promise.allSettled([...pendingWork]);
 }
 
-// When the page has been drawn once more.
-const drawn = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+// Resolves after the next frame has been drawn.
+const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
 
-// How high something is that was out of sight is a guess until it comes near: everything behind it moves then, so that
-// one goes there again until it stands still.
-async function bring(goal, block, stillWanted = () => true) {
+// Scrolls to an element. Heights of elements outside the viewport are estimates, so the position is corrected
+// until it is stable.
+async function scrollToElement(goal, block, stillWanted = () => true) {
   for (let tries = 0, still = 0; tries < 30 && still < 2 && stillWanted(); tries++) {
     goal.scrollIntoView({ block });
     const { top } = goal.getBoundingClientRect();
-    await drawn();
+    await nextFrame();
     still = Math.abs(goal.getBoundingClientRect().top - top) < 1 ? still + 1 : 0;
   }
 }
@@ -147,7 +147,7 @@ async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // A page from a file may not be allowed to.
+    // A page from a file may not be permitted to use the clipboard.
     const box = h("textarea.away", { "aria-hidden": "true" });
     box.value = text;
     document.body.append(box);
@@ -161,13 +161,13 @@ function copyButton(text, label = "copy") {
   const made = button(label, async () => {
     await copyText(text);
     made.textContent = "copied";
-    tell("copied");
+    announce("copied");
     setTimeout(() => (made.textContent = label), 1500);
   }, { data: { copy: "" } });
   return made;
 }
 
 const liveRegion = h("div.away", { role: "status", "aria-live": "polite" });
-function tell(text) {
+function announce(text) {
   liveRegion.textContent = visible(text);
 }

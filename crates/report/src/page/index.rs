@@ -1,4 +1,4 @@
-//! What is known of all exchanges: lanes, turns, times, tools, and what led to what.
+//! The page's index of all exchanges: lanes, turns, times, tools, and links between them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,19 +13,19 @@ use crate::text::fit;
 use crate::tree::failed_results;
 
 const FORMAT: u32 = 1;
-/// So much of what was said stands beside a turn.
+/// Maximum length of a turn's text in the index.
 const MAX_SUMMARY: usize = 160;
 /// Bytes of an error that are shown.
 const MAX_ERROR: usize = 40_000;
 
-/// A lane in the order of the tree, a child behind its parent.
+/// A lane in tree order, in which children follow their parent.
 pub(super) struct TreeLane<'l> {
     pub(super) lane: &'l Lane,
     parent: Option<usize>,
     depth: usize,
 }
 
-/// All lanes, depth first; those whose parent is not known come as they are, side calls last.
+/// Returns all lanes depth first. Lanes with an unknown parent are roots; side calls come last.
 pub(super) fn tree(lanes: &[Lane]) -> Vec<TreeLane<'_>> {
     let known: HashSet<&str> = lanes.iter().map(|lane| lane.id.as_str()).collect();
     let mut below: HashMap<&str, Vec<&Lane>> = HashMap::new();
@@ -49,7 +49,7 @@ pub(super) fn tree(lanes: &[Lane]) -> Vec<TreeLane<'_>> {
     tree
 }
 
-/// The whole index.
+/// Renders the whole index.
 pub(super) fn index(page: &PageContent<'_>) -> Value {
     let tree = tree(&page.ordered.lanes.lanes);
     let all = PageNumbers::of(&tree, page);
@@ -85,7 +85,7 @@ fn mood(mood: BadgeTone) -> &'static str {
     }
 }
 
-/// Everything by its number on the page.
+/// Numbers of everything on the page.
 struct PageNumbers<'t, 'p> {
     tree: &'t [TreeLane<'p>],
     exchanges: &'p [ExchangeSummary],
@@ -93,9 +93,9 @@ struct PageNumbers<'t, 'p> {
     places: HashMap<&'p str, ExchangePosition<'p>>,
     ids: HashMap<&'p str, usize>,
     lanes: HashMap<&'p str, usize>,
-    /// In the order of the whole.
+    /// All turns in recorded order.
     turns: Vec<(usize, &'p Turn)>,
-    /// A turn by its lane and its number there.
+    /// Turns by lane and number.
     of_lane: HashMap<(usize, u32), usize>,
 }
 
@@ -183,7 +183,7 @@ impl<'t, 'p> PageNumbers<'t, 'p> {
         })
     }
 
-    /// What happens between the reply that calls a tool and the request that brings its result.
+    /// Renders the time between the reply that calls a tool and the request with its result.
     fn tools(&self, number: usize, lane: &Lane) -> Vec<Value> {
         let mut tools = Vec::new();
         for (at, turn) in lane.turns.iter().enumerate() {
@@ -217,7 +217,8 @@ impl<'t, 'p> PageNumbers<'t, 'p> {
         tools
     }
 
-    /// From the call to the agent it started, and from the agent's end to the turn that heard of it.
+    /// Renders arrows from a call to the agent it started, and from the agent's end to the turn that received
+    /// its result.
     fn arrows(&self, job: &LaneJob) -> Vec<Value> {
         let (Some(&parent), Some(&child)) =
             (self.lanes.get(job.parent.as_str()), self.lanes.get(job.lane.as_str()))
@@ -240,7 +241,7 @@ impl<'t, 'p> PageNumbers<'t, 'p> {
             Some(arrow("spawn", (parent, from), (child, to)))
         };
         let woken = job.notices.iter().find(|notice| notice.wakes).map(|notice| notice.turn);
-        // Who is waited for is back when its call is answered, in whatever words.
+        // An awaited agent returns with the answer to its call, whatever the answer says.
         let answered = job.acknowledged.filter(|_| !job.background);
         let back = || {
             let turn = of(parent, woken.or(job.delivered).or(answered)?)?;

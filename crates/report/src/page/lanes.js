@@ -1,7 +1,7 @@
-// The tree of lanes with their turns, and a page about one lane.
+// The tree of lanes with their turns, and the page of one lane.
 
-// More turns than these are only listed for lanes that are opened.
-const MOST_LISTED = 1500;
+// With more turns than this, only opened lanes list theirs.
+const MAX_LISTED = 1500;
 
 function turnRow(at) {
   const turn = report.turns[at];
@@ -16,7 +16,7 @@ function turnRow(at) {
     did && h("span.did", null, did), h("span.said", null, turn.said ? oneLine(turn.said, 120) : did ? "" : words(turn.stop ?? "")));
 }
 
-// As in "Read ×3, Task".
+// Summarises calls, as in "Read ×3, Task".
 function callsInShort(calls) {
   const times = new Map();
   for (const name of calls) times.set(name, (times.get(name) ?? 0) + 1);
@@ -31,7 +31,7 @@ function laneFold(at) {
     h("span.faint", null, [lane.kind === "main" ? null : lane.kind, lane.background ? "background" : null, many(of.length, "turn")].filter(Boolean).join(" · ")),
     lane.state && lane.state !== "completed" && chip(words(lane.state), /fail|error|interrupt/.test(lane.state) ? "bad" : "warn")];
   const made = fold(title, (inside) => appendSlowly(inside, of, turnRow, 300).complete,
-    { name: "details.lane", open: report.turns.length <= MOST_LISTED || lane.kind === "main", data: { lane: lane.id } });
+    { name: "details.lane", open: report.turns.length <= MAX_LISTED || lane.kind === "main", data: { lane: lane.id } });
   made.style.marginLeft = Math.min(lane.depth, 8) * 14 + "px";
   return made;
 }
@@ -40,7 +40,7 @@ function lanesTree() {
   return appendSlowly(h("nav.tree", { "aria-label": "lanes and turns" }), report.lanes, (_, at) => laneFold(at), 30);
 }
 
-// A turn is in sight even where its lane was closed.
+// Opens the lane of a turn if necessary, and returns the turn's row.
 async function rowInTree(tree, key) {
   await tree.complete;
   const lane = tree.querySelector(".lane[data-lane=\"" + CSS.escape(key.slice(0, key.lastIndexOf(":"))) + "\"]");
@@ -58,7 +58,7 @@ function usageLine(usage, usd) {
     .concat(usd === null || usd === undefined ? [] : [h("span.figure", null, h("b", null, dollars(usd)))]);
 }
 
-// Where the time of each lane went; null where it has none.
+// Sums up the times of each lane.
 function timesOfLanes() {
   const lanes = report.lanes.map(() => ({ from: Infinity, to: -Infinity, wait: 0, stream: 0, tools: 0, requests: 0, failed: 0, open: 0 }));
   for (const it of report.exchanges) {
@@ -90,7 +90,7 @@ function lanesTable(timed) {
   const when = timed ? [{ head: "from", n: true, cell: (at) => (times[at].to < times[at].from ? "–" : clock(times[at].from, 1e5)) },
     { head: "lasts", n: true, cell: (at) => (times[at].to < times[at].from ? "–" : duration(times[at].to - times[at].from)) },
     { head: "waiting", n: true, title: "for first bytes", cell: (at) => us(at, "wait") }, { head: "streaming", n: true, cell: (at) => us(at, "stream") },
-    { head: "in tools", n: true, title: "summed, also of those that ran side by side", cell: (at) => us(at, "tools") }] : [];
+    { head: "in tools", n: true, title: "sum over all tools, including concurrent ones", cell: (at) => us(at, "tools") }] : [];
   const name = (at) => {
     const cell = h("td", null, h("span.kind." + report.lanes[at].kind, { "aria-hidden": "true" }), " ", laneLink(at), " ", h("span.faint", null, report.lanes[at].agent ?? report.lanes[at].kind));
     cell.style.paddingLeft = .7 + Math.min(report.lanes[at].depth, 8) * .8 + "rem";
@@ -114,7 +114,7 @@ function lanePage(at) {
       ["started by", by === null ? lane.spawned?.call : [turnLink(by), lane.spawned.call && h("code.faint", null, " " + lane.spawned.call)]],
       ["started", children.length ? h("span.list", null, children.map((child) => laneLink(child))) : null],
       ["tokens", usageLine(lane.usage, lane.usd)], ["time", laneTimes(at)]]),
-    lane.final && h("section", null, h("h3", null, "Last words"), longText(lane.final)),
+    lane.final && h("section", null, h("h3", null, "Final text"), longText(lane.final)),
     h("h3", null, many(turnsOfLane[at].length, "turn")),
     table([{ head: "turn", n: true, cell: (turn) => turnLink(turn, null, String(report.turns[turn].turn)) },
       { head: "calls", cell: (turn) => oneLine(callsInShort(report.turns[turn].calls), 60) },

@@ -1,12 +1,12 @@
-// Texts of any length: a part is shown, more of it on request, matches marked.
+// Texts of any length: shows a part, and more on request, with matches marked.
 
 const STEP = 200000;
-const MOST_MARKS = 500;
+const MAX_MARKS = 500;
 
-// So much text is laid out at once; what is out of sight is not.
+// Length of the parts that are laid out separately, so that the browser can skip invisible ones.
 const PIECE = 16000;
 
-// Pieces end where lines end, unless a line is longer than a piece.
+// Splits a text at line ends, or within a line that is longer than a piece.
 function piecesOf(text) {
   const pieces = [];
   for (let from = 0; from < text.length; ) {
@@ -28,20 +28,20 @@ function paintPieces(inside, text, find) {
   }
 }
 
-// Text with what matches marked; the marks are counted so that no text makes too many of them.
+// Appends text with its matches marked, up to a maximum number of marks.
 function paint(inside, text, find) {
   if (!find) return inside.append(visible(text));
   let from = 0;
   let marks = 0;
   for (const { 0: hit, index: at } of text.matchAll(find)) {
-    if (!hit.length || ++marks > MOST_MARKS) break;
+    if (!hit.length || ++marks > MAX_MARKS) break;
     inside.append(visible(text.slice(from, at)), h("mark", null, hit));
     from = at + hit.length;
   }
   inside.append(visible(text.slice(from)));
 }
 
-// Where to begin: at the start, unless what is looked for stands further down.
+// Returns the part to show first: the start, or the surroundings of the first match if it is further down.
 function windowOf(text, step, find) {
   const at = find ? text.search(find) : -1;
   const from = at < step ? 0 : Math.max(0, at - 2000);
@@ -80,7 +80,7 @@ function longText(text, { step = STEP, find = null, cut = 0 } = {}) {
         put();
       }));
     } else if (cut) {
-      box.append(h("p.more", null, "… " + bytes(cut) + " more; the raw bytes have them all"));
+      box.append(h("p.more", null, "… " + bytes(cut) + " more; the raw bytes are complete"));
     }
   };
   paintPieces(place, text.slice(from, to), find);
@@ -88,7 +88,7 @@ function longText(text, { step = STEP, find = null, cut = 0 } = {}) {
   return box;
 }
 
-// A body as it was sent, or indented where it is JSON.
+// Shows a body as it was sent, with a button that indents JSON.
 function bodyText(text, { find = null } = {}) {
   const box = h("div");
   const bar = h("div.bar");
@@ -99,7 +99,7 @@ function bodyText(text, { find = null } = {}) {
       const value = on ? parsed(text) : null;
       if (on && !value) {
         toggle.disabled = true;
-        toggle.textContent = "no valid JSON";
+        toggle.textContent = "not valid JSON";
         return;
       }
       toggle.setAttribute("aria-pressed", String(on));

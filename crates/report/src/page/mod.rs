@@ -1,8 +1,8 @@
-//! The report: one page that stands by itself, with no network, no fonts and nothing that is not in the one file.
+//! The report page: one self-contained file without network access or foreign fonts.
 //!
-//! What is known of all exchanges is one block of JSON, the index; what crossed the wire waits in a block for each
-//! exchange that nobody reads before it is looked at. Scripts of ours make the page of both. Whatever a recording holds
-//! is text in these blocks and nowhere else, and a policy in the head lets nothing run but what we wrote, by its digest.
+//! The index of all exchanges is one block of JSON. The content of each exchange is a further block, parsed
+//! only when it is viewed. Our scripts build the page from these blocks. Content of a recording occurs only
+//! as text in blocks, and a content security policy allows only our scripts, by digest.
 
 mod block;
 mod cached;
@@ -29,34 +29,34 @@ use shell::{FOOT, head, inert};
 
 pub use ran::{RunsAsRecording, runs_as_recording};
 
-/// What a page is made of.
+/// The content of a page.
 #[derive(Debug)]
 pub struct PageContent<'p> {
-    /// What is shown.
+    /// The kind of page.
     pub kind: PageKind,
-    /// What it is a page of.
+    /// The title.
     pub title: &'p str,
-    /// How it stands, in a word.
+    /// The status as one word.
     pub badge: (BadgeTone, &'p str),
-    /// What else is known, each with its name.
+    /// Further facts with their names.
     pub facts: Vec<(String, String)>,
-    /// When time begins, as on a clock.
+    /// Start time for the clock.
     pub began: Option<String>,
-    /// The lanes, and each exchange in short.
+    /// The lanes, and a summary of each exchange.
     pub ordered: &'p OrderedExchanges,
-    /// Every agent that was started.
+    /// All jobs.
     pub jobs: &'p [LaneJob],
-    /// What was measured.
+    /// Measured times and sizes.
     pub measured: &'p Measurements,
-    /// What the provider's cache made of it.
+    /// The explained prompt cache.
     pub cache: Option<&'p CacheReport<'p>>,
     /// The result of `verify`.
     pub verdict: Option<&'p Verdict>,
-    /// What it is compared with.
+    /// The golden that it is compared with.
     pub golden: Option<&'p GoldenMatch>,
 }
 
-/// What a page shows.
+/// The subject of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// A recording.
@@ -67,63 +67,63 @@ pub enum PageKind {
     Verdict,
 }
 
-/// What a word on a page means to people.
+/// The meaning of a status word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadgeTone {
-    /// All is well.
+    /// Good.
     Good,
-    /// Something is odd.
+    /// Unusual.
     Warn,
-    /// Something is wrong.
+    /// Bad.
     Bad,
 }
 
 /// The golden that a recording is compared with.
 #[derive(Debug)]
 pub struct GoldenMatch {
-    /// What it is a recording of.
+    /// Title of the golden's recording.
     pub title: String,
-    /// The golden's exchange for each that has one, both by their numbers.
+    /// The golden's exchange for each matching one, both by number.
     pub of: BTreeMap<usize, usize>,
 }
 
-/// What was measured of exchanges, lanes and tools; times are in microseconds since time began.
+/// Measured data of exchanges, lanes and tools. Times are in microseconds since the start.
 #[derive(Debug, Default)]
 pub struct Measurements {
-    /// When the answers began, by the number of the exchange.
+    /// Times of the first response byte, by exchange number.
     pub first_bytes: HashMap<usize, u64>,
-    /// How long both halves are, by the number of the exchange.
+    /// Lengths of both halves, by exchange number.
     pub sizes: HashMap<usize, BodySizes>,
-    /// Where each lane stands.
+    /// The state of each lane.
     pub states: HashMap<String, &'static str>,
-    /// When tools ran, by lane and call.
+    /// Times of tool calls, by lane and call.
     pub tools: HashMap<(String, CallId), ToolSpan>,
 }
 
-/// How many bytes went over the wire.
+/// PageNumbers of bytes on the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct BodySizes {
-    /// In the request's body.
+    /// Length of the request's body.
     pub sent: u64,
-    /// In the response's.
+    /// Length of the response's body.
     pub received: u64,
 }
 
-/// When a tool ran, in microseconds since time began.
+/// The time span of a tool call, in microseconds since the start.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolSpan {
-    /// From.
+    /// Start.
     pub from: u64,
-    /// To, where it ended.
+    /// End, if it has ended.
     pub to: Option<u64>,
-    /// It failed.
+    /// True if it failed.
     pub failed: bool,
 }
 
-/// An exchange and the dialect it speaks.
+/// An exchange with its dialect.
 #[derive(Clone, Copy, Debug)]
 pub struct PageExchange<'x> {
-    /// The dialect, where it asks a model.
+    /// The dialect, if the exchange is a model call.
     pub dialect: Option<Dialect>,
     /// The request.
     pub asked: &'x SourceRequest,
@@ -131,22 +131,22 @@ pub struct PageExchange<'x> {
     pub answered: Option<&'x SourceResponse>,
 }
 
-/// Writes a page; the exchanges come one by one, so that only one is in memory.
+/// Writes a page. Exchanges are added one by one, so that only one is in memory.
 pub struct Page<'p, W: Write> {
     out: W,
     numbers: HashMap<&'p str, usize>,
     places: HashMap<&'p str, ExchangePosition<'p>>,
-    /// Requests that a turn ended with.
+    /// The last request of each turn.
     last: HashSet<&'p str>,
-    /// Which lane a call started.
+    /// The lanes that each call started.
     started: HashMap<(&'p str, &'p str), Vec<usize>>,
     chains: Chains,
-    /// Instructions and tools that many turns share, by their digest.
+    /// System prompts and tool lists shared by several turns, by digest.
     shared: HashMap<String, String>,
 }
 
 impl<'p, W: Write> Page<'p, W> {
-    /// Begins the page: everything but the bodies.
+    /// Starts the page: everything but the exchanges.
     pub fn begin(mut out: W, page: &PageContent<'p>) -> io::Result<Self> {
         out.write_all(head(page.title, &inert(&index::index(page))).as_bytes())?;
         let ordered = page.ordered;
@@ -168,7 +168,7 @@ impl<'p, W: Write> Page<'p, W> {
         })
     }
 
-    /// Adds an exchange; `golden` is its counterpart's number and request.
+    /// Adds an exchange; `golden` is the matching exchange's number and request.
     pub fn exchange(
         &mut self,
         crossed: PageExchange<'_>,
@@ -215,7 +215,7 @@ impl<'p, W: Write> Page<'p, W> {
         Ok(self.out)
     }
 
-    /// The name of a block that many turns may share; it is written when it is first needed.
+    /// Returns the name of a shared block, and writes the block on first use.
     fn shared(&mut self, letter: &str, value: Value) -> io::Result<Value> {
         let text = value.to_string();
         let digest = format!("{letter}{}", recording::sha256(text.as_bytes()));

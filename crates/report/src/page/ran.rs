@@ -1,4 +1,4 @@
-//! Runs of our own as lanes: what the journal knows of them, as a recording would tell it.
+//! Our own runs as lanes and exchanges, built from the journal.
 
 use std::collections::HashMap;
 
@@ -12,22 +12,23 @@ use wire::dialect::Dialect;
 use super::{BodySizes, Measurements, ToolSpan};
 use crate::runs::OneRun;
 
-/// Runs as lanes.
+/// Runs in the form of a recording.
 #[derive(Debug)]
 pub struct RunsAsRecording {
     /// The lanes and exchanges.
     pub ordered: OrderedExchanges,
-    /// Every agent that was started.
+    /// All jobs.
     pub jobs: Vec<LaneJob>,
-    /// What was measured.
+    /// Measured times and sizes.
     pub measured: Measurements,
-    /// Where each exchange is kept: the run by its number, the model call, and its attempt, where that has ended.
+    /// The source of each exchange: run number, model call number, and attempt number if the attempt has
+    /// ended.
     pub kept: Vec<(usize, usize, Option<usize>)>,
-    /// When the first of them began.
+    /// Start time of the first run.
     pub began: Millis,
 }
 
-/// The name of a model call among requests; an attempt before the last one adds its number.
+/// Returns the request id of a model call. Earlier attempts get their number appended.
 fn name(call: ModelCallId, attempt: Option<u32>) -> RequestId {
     match attempt {
         None => RequestId::new(format!("call-{call}")),
@@ -35,7 +36,7 @@ fn name(call: ModelCallId, attempt: Option<u32>) -> RequestId {
     }
 }
 
-/// Takes a run and everything below it for a recording. `dialect_of` says how a run's requests are written.
+/// Converts a run and all runs below it. `dialect_of` returns the dialect of a run's requests.
 pub fn runs_as_recording(
     runs: &[OneRun],
     dialect_of: impl Fn(&OneRun) -> Option<Dialect>,
@@ -94,7 +95,7 @@ pub fn runs_as_recording(
     }
 }
 
-/// An exchange, and where it is kept.
+/// An exchange and its source.
 struct SourcedExchange {
     summary: ExchangeSummary,
     first_byte: Option<u64>,
@@ -123,12 +124,12 @@ fn summary(
     }
 }
 
-/// It was asked and no answer was kept: the run is at work, or was broken off there.
+/// Returns whether the call has no stored end: the run is live or was interrupted there.
 fn is_open(call: &ModelCall) -> bool {
     call.status == ModelCallStatus::Asked
 }
 
-/// A request on its way.
+/// Summarises a request without a response.
 fn unanswered(asked: &ModelCall, dialect: Option<Dialect>, since: impl Fn(Millis) -> u64) -> ExchangeSummary {
     ExchangeSummary {
         id: name(asked.id, None),
@@ -148,7 +149,7 @@ fn ending(word: &str) -> Option<Ending> {
     serde_json::from_value(word.into()).ok()
 }
 
-/// One lane a run, turns numbered over all of them in the order they were asked.
+/// Creates one lane per run, with turns numbered over all lanes in order of their requests.
 fn lanes(runs: &[OneRun]) -> Lanes {
     let mut order: Vec<(Millis, usize, usize)> = runs
         .iter()
@@ -216,7 +217,7 @@ fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
     }
 }
 
-/// Turns are counted from 1.
+/// Turns are numbered from 1.
 fn number(n: usize) -> u32 {
     u32::try_from(n + 1).unwrap_or(u32::MAX)
 }
@@ -227,13 +228,13 @@ fn reply<'r>(one: &'r OneRun, call: &ModelCall) -> Option<&'r store::StoredMessa
         .find(|message| message.model_call == Some(call.id) && message.role == session::Role::Assistant)
 }
 
-/// The tool calls that a reply makes.
+/// Returns the tool calls in a reply.
 fn made<'r>(one: &'r OneRun, call: &ModelCall) -> impl Iterator<Item = &'r StoredToolCall> {
     let message = reply(one, call).map(|message| message.seq);
     one.tool_calls.iter().filter(move |call| Some(call.key.message) == message)
 }
 
-/// How a run was started and heard of.
+/// Describes how a run was started, and when its parent received the result.
 fn job(one: &OneRun, runs: &[OneRun]) -> Option<LaneJob> {
     let parent = runs.iter().find(|other| Some(&other.run.id) == one.run.parent.as_ref())?;
     let call = one.run.spawned_by.clone()?;
@@ -245,7 +246,7 @@ fn job(one: &OneRun, runs: &[OneRun]) -> Option<LaneJob> {
         parent.model_calls.iter().position(|(asked, _)| (asked.from..=asked.to).contains(&told.message))
     });
     let next = (launched + 1 < parent.model_calls.len()).then(|| number(launched + 1));
-    // A reply that calls nothing ends the parent's turn: what comes then wakes it.
+    // The parent was idle if its reply before contains no calls; then the message woke it.
     let idle = |turn: usize| {
         turn.checked_sub(1).is_some_and(|before| made(parent, &parent.model_calls[before].0).next().is_none())
     };

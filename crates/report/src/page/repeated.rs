@@ -1,4 +1,4 @@
-//! A request mostly repeats the one before it: what it repeats is taken from there.
+//! Encodes a request as the difference to the one before it, which it mostly repeats.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use super::block::body;
 
-/// Longer requests are written whole, and nothing is taken from them.
+/// Maximum length of a request that is encoded, or used as a base.
 const MAX_REPEATED: usize = 4 << 20;
-/// So often a request may be told by another.
+/// Maximum length of a chain of encoded requests.
 const MAX_CHAIN: usize = 49;
 
 /// The last request of each lane.
 #[derive(Default)]
 pub(super) struct Chains {
     last: HashMap<String, LastRequest>,
-    /// How many others a golden's request is told by.
+    /// Chain length of each golden request.
     links: HashMap<String, usize>,
 }
 
@@ -27,7 +27,7 @@ struct LastRequest {
 }
 
 impl Chains {
-    /// A request's body, told by the one before it in its lane where there is one.
+    /// Encodes a request's body relative to the request before in its lane, if there is one.
     pub(super) fn next(&mut self, lane: Option<&str>, block: &str, content: &Content) -> Value {
         let whole = body(content);
         let (Some(lane), Some(text)) = (lane, whole["text"].as_str()) else { return whole };
@@ -44,7 +44,7 @@ impl Chains {
         told.unwrap_or(whole)
     }
 
-    /// A request's body, told by the golden's.
+    /// Encodes a request's body relative to the golden's.
     pub(super) fn beside(&mut self, block: &str, golden: &SourceRequest, content: &Content) -> Value {
         let whole = body(content);
         let known = self.links.contains_key(block);
@@ -58,7 +58,8 @@ impl Chains {
     }
 }
 
-/// A text by what it has in common with another; lengths are counted as scripts count them.
+/// Encodes a text by its common start and end with another. Lengths are in UTF-16 units, as scripts count
+/// them.
 fn repeated(block: &str, before: &str, text: &str) -> Value {
     let head = common(before.bytes().zip(text.bytes()));
     let head = (0..=head).rev().find(|at| text.is_char_boundary(*at) && before.is_char_boundary(*at));
@@ -84,7 +85,7 @@ fn common(pairs: impl Iterator<Item = (u8, u8)>) -> usize {
 mod tests {
     use super::*;
 
-    /// What the page's script does.
+    /// Decodes like the page's script.
     fn put_together(before: &str, told: &Value) -> String {
         let units: Vec<u16> = before.encode_utf16().collect();
         let count = |name: &str| told[name].as_u64().expect("a count") as usize;

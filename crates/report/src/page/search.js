@@ -1,11 +1,11 @@
-// Finds a text in the index at once, and then in all blocks, a slice at a time.
+// Searches the index at once, then all blocks in slices.
 
-const MOST_GROUPS = 400;
+const MAX_GROUPS = 400;
 const SNIPPETS = 3;
-const MOST_COUNTED = 100;
+const MAX_COUNTED = 100;
 const BLOCK_KEYS = /^"(request|response|line|headers|body|text|base|head|tail|base64|lost|turn|system|tools|injected|role|cut|results|call|name|error|thinking|text_cut|calls|id|input|starts)":/;
 
-// Blocks are JSON that holds JSON: a character may stand there itself or escaped, once or several times.
+// Blocks are JSON that contains JSON, so a character may be plain or escaped once or several times.
 function needle(query) {
   const hex = (c) => "\\\\+u" + c.charCodeAt(0).toString(16).padStart(4, "0");
   const plain = (c) => c.replace(/[.*+?^${}()|[\]\\/-]/g, "\\$&");
@@ -21,23 +21,23 @@ function needle(query) {
   return new RegExp([...query].map((c) => (c.length === 2 ? "(?:" + c + "|" + hex(c[0]) + hex(c[1]) + ")" : one(c))).join(""), "gi");
 }
 
-// A piece of a block without the escapes of JSON, for reading.
+// Removes JSON escapes from a part of a block, for reading.
 function unescaped(raw) {
   return raw.replace(/\\+u([0-9a-f]{4})/gi, (_, code) => String.fromCharCode(parseInt(code, 16)))
     .replace(/\\+[nrt]/g, " ").replace(/\\+(["/])/g, "$1").replace(/\\\\/g, "\\");
 }
 
-// A quote without an escape is where our own string ends: what is beyond it was said by nobody.
+// An unescaped quote ends the string of our own JSON; what follows is not recorded text.
 function snippetOf(raw, at, length) {
   const near = raw.slice(Math.max(0, at - 80), at);
   const own = near.split(/(?<!\\)"/).pop();
-  // A piece from the middle begins at a word, not inside of one or of an escape.
+  // A snippet starts at a word, not within a word or an escape.
   const before = own.length === near.length ? own.replace(/^\S{0,20}\s/, "… ").replace(/^\\*u?[0-9a-f]{0,4}(?=\\)|^\\+/, "") : own;
   const after = raw.slice(at + length, at + length + 120).split(/(?<!\\)"/, 1)[0];
   return { before: unescaped(before), hit: unescaped(raw.slice(at, at + Math.min(length, 200))), after: unescaped(after) };
 }
 
-// The same words often stand in a request's JSON and in what a turn says: those that read best are shown, each once.
+// The same text often occurs in a request's JSON and in a turn. Shows the most readable snippets, each once.
 function bestOf(snippets) {
   const noise = (it) => (it.before + it.after).replace(/[^{}[\]"\\]/g, "").length;
   const known = new Set();
@@ -50,7 +50,7 @@ function bestOf(snippets) {
   }).slice(0, SNIPPETS);
 }
 
-// The names of our own fields are no finds.
+// Returns whether a match is the name of one of our own fields.
 function isKey(raw, at) {
   const near = raw.slice(Math.max(0, at - 12), at + 1);
   const start = at - near.length + 1 + near.lastIndexOf("\"");
@@ -60,7 +60,7 @@ function isKey(raw, at) {
 function hitsIn(raw, find) {
   const found = { total: 0, snippets: [] };
   find.lastIndex = 0;
-  for (let match; (match = find.exec(raw)) && found.total < MOST_COUNTED; ) {
+  for (let match; (match = find.exec(raw)) && found.total < MAX_COUNTED; ) {
     if (!match[0].length) break;
     if (isKey(raw, match.index)) continue;
     found.total++;
@@ -70,7 +70,7 @@ function hitsIn(raw, find) {
   return found;
 }
 
-// {where, title, text}: what the index knows.
+// Returns the searchable texts of the index as {to, title, text}.
 function indexEntries() {
   const entries = [];
   report.lanes.forEach((lane) => entries.push({ to: { lane: lane.id }, title: "lane " + lane.id,
@@ -94,7 +94,8 @@ function inIndex(find) {
   });
 }
 
-// All blocks, own ones first; a shared one is found through the first turn that uses it.
+// Returns the ids of all blocks, those of this recording first. A shared block is found through the first
+// turn that uses it.
 function blockIds() {
   const ids = [];
   for (let el = document.getElementById("index"); el; el = el.nextElementSibling) if (/^[xgst]\d+$/.test(el.id)) ids.push(el.id);
@@ -123,7 +124,7 @@ function placeOf(id, shared) {
   return { exchange: use?.exchange, note: what + (use?.turns > 1 ? " of this and " + many(use.turns - 1, "more turn") : "") };
 }
 
-// The request before each one in its lane, an earlier attempt of the same turn included.
+// Returns the request before each one in its lane. Earlier attempts of a turn count.
 function requestsBefore() {
   const before = new Map();
   for (const turns of turnsOfLane) {
@@ -135,13 +136,14 @@ function requestsBefore() {
 
 const goldenOf = (id) => (id ? goldenBlock(id.slice(1)) : null);
 
-// Whether requests hold it, though most of them are told by the one before: only what is new in one has to be looked at.
+// Searches requests. Most are stored relative to the one before, so only their new part is searched.
 class Requests {
   constructor(find, longest) {
     Object.assign(this, { find: new RegExp(find.source, "i"), longest, known: new Map(), before: requestsBefore() });
   }
 
-  // Where it first stands in the request's body, {from, to} in a text of `length`; from is -1 where it does not.
+  // Returns the first match in the request's body, {from, to} in a text of `length`; from is -1 without a
+  // match.
   async place(id) {
     if (!this.known.has(id)) this.known.set(id, await this.look(id));
     return this.known.get(id);
@@ -167,7 +169,7 @@ class Requests {
     return match ? { from: start + match.index, to: start + match.index + match[0].length, length: text.length } : { from: -1, to: -1, length: text.length };
   }
 
-  // Whether it is there, and whether it was in the request before already.
+  // Returns whether the request contains the text, and whether the request before already did.
   async of(id) {
     if ((await this.place(id)).from < 0) return { isNew: false, isRepeated: false };
     const before = this.before.get(id) ?? (id[0] === "g" ? (await block(id)).request.body.base : null);
@@ -176,22 +178,24 @@ class Requests {
   }
 }
 
-// An exchange without what its request repeats: how that is told here was said by nobody.
+// Searches an exchange without the part that its request repeats.
 async function hitsOf(id, raw, find, isNew) {
   const inRaw = hitsIn(raw, find);
   if (!inRaw.total && !isNew) return inRaw;
   const of = await block(id);
   const beside = hitsIn(JSON.stringify({ ...of, request: { ...of.request, body: null } }), find);
-  // Of a request that goes on from another only what it brings; where it is told whole, nothing says what that is.
+  // Of a request that is stored relative to another, only its new part counts. A complete one does not say
+  // what is new.
   const { base, text } = of.request.body ?? {};
   const brought = isNew ? await requestText(id) : base === undefined ? null : text;
   const own = hitsIn(brought === null ? "" : JSON.stringify(brought), find);
   return { total: own.total + beside.total, snippets: bestOf([...beside.snippets, ...own.snippets]) };
 }
 
-// Calls `found` for each block that holds it, and for each request that repeats it; `wanted` says whether anybody still asks.
+// Calls `found` for each block with a match, and `repeated` for each request that repeats it. `wanted`
+// returns false when the search is obsolete.
 async function searchBlocks(find, { found, repeated, progress, wanted, longest }) {
-  await blocksAreThere;
+  await blocksLoaded;
   const ids = blockIds();
   const shared = new Map();
   const requests = new Requests(find, longest);
@@ -233,14 +237,14 @@ class SearchPage {
     this.quick.replaceChildren();
     this.deep.replaceChildren();
     this.meter.hidden = !query;
-    if (!query) return void (this.status.textContent = "type something to look for");
+    if (!query) return void (this.status.textContent = "Enter a text to search for.");
     this.find = needle(query);
     this.groups = new Map();
     this.turns = new Set();
     this.said = new Map();
     this.showIndex(inIndex(this.find));
     const wanted = () => this.query === query;
-    busy(searchBlocks(this.find, { wanted, longest: 24 * query.length, found: (hit) => this.add(hit), repeated: (hit) => this.again(hit), progress: (share, read) => this.progress(share, read) }));
+    busy(searchBlocks(this.find, { wanted, longest: 24 * query.length, found: (hit) => this.add(hit), repeated: (hit) => this.addRepeat(hit), progress: (share, read) => this.progress(share, read) }));
   }
 
   showIndex(finds) {
@@ -271,21 +275,21 @@ class SearchPage {
     this.turns.add(key);
     const after = h("span.line.faint");
     if (hit.isNew && turn !== null) this.said.set(hit.id[0] + report.turns[turn].lane, { last: key, turns: 0, after });
-    if (!known && this.groups.size === MOST_GROUPS) this.deep.append(h("p.more", null, "more turns hold it; only the first " + MOST_GROUPS + " are listed"));
+    if (!known && this.groups.size === MAX_GROUPS) this.deep.append(h("p.more", null, "more turns match; only the first " + MAX_GROUPS + " are listed"));
     if (!known) this.groups.set(key, h("section.find", { data: { find: key } }));
     const group = this.groups.get(key);
-    if (this.groups.size > MOST_GROUPS && !known) return;
+    if (this.groups.size > MAX_GROUPS && !known) return;
     const to = turn === null ? { exchange: exchange?.id, find: this.query } : { turn: key, find: this.query, ...hit.extra };
     if (!known) {
       group.append(h("h3", null, link(to, key.replace(/:(\d+)$/, " · $1")), " ", turn !== null && h("span.faint", null, oneLine(callsInShort(report.turns[turn].calls), 60))));
       this.deep.append(group);
     }
     group.append(h("p", null, link(to, ...hit.snippets.map((it) => h("span.line", null, snippetLine(it)))),
-      h("span.faint", null, [hit.note, hit.total > SNIPPETS ? count(hit.total) + (hit.total >= MOST_COUNTED ? " or more" : "") + " matches" : ""].filter(Boolean).join(" · ")), after));
+      h("span.faint", null, [hit.note, hit.total > SNIPPETS ? count(hit.total) + (hit.total >= MAX_COUNTED ? " or more" : "") + " matches" : ""].filter(Boolean).join(" · ")), after));
   }
 
-  // A request that says it again is counted where it was said first.
-  again(hit) {
+  // Counts a repeating request at the turn that has the text first.
+  addRepeat(hit) {
     const turn = report.exchanges[hit.exchange]?.turn ?? null;
     if (turn === null) return;
     const key = turnKey(report.turns[turn]);
@@ -294,6 +298,6 @@ class SearchPage {
     if (!first || first.last === key) return;
     first.last = key;
     first.turns++;
-    first.after.textContent = first.turns === 1 ? "and in the request of the turn after it" : "and in the requests of the " + count(first.turns) + " turns after it";
+    first.after.textContent = first.turns === 1 ? "also in the request of the next turn" : "also in the requests of the next " + count(first.turns) + " turns";
   }
 }

@@ -1,4 +1,4 @@
-//! The page round what it shows.
+//! The HTML around the page's data.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::text::{fit, harmless_json, plain};
 
-/// Nobody reads a title that is longer.
+/// Maximum length of the title.
 const MAX_TITLE: usize = 200;
 
 const STYLE: &str = include_str!("style.css");
-/// Joined to one script: a page from a disk cannot load another file.
+/// Joined to one script, because a page from a file cannot load others.
 const SCRIPT: &str = concat!(
     include_str!("text.js"),
     include_str!("data.js"),
@@ -28,7 +28,7 @@ const SCRIPT: &str = concat!(
     include_str!("app.js"),
 );
 
-/// Everything before the blocks: the page is there while they are still being read.
+/// Returns everything before the blocks, so that the page is visible while they load.
 pub(super) fn head(title: &str, index: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -37,7 +37,7 @@ pub(super) fn head(title: &str, index: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <noscript><p>This report is drawn by a script of its own, and scripts are turned off.</p></noscript>\n\
+         <noscript><p>This report needs JavaScript, which is turned off.</p></noscript>\n\
          <div id=\"app\"></div>\n\
          <script type=\"application/json\" id=\"index\">{index}</script>\n\
          <script>{SCRIPT}</script>\n",
@@ -47,7 +47,7 @@ pub(super) fn head(title: &str, index: &str) -> String {
     )
 }
 
-/// Everything behind them.
+/// Everything after the blocks.
 pub(super) const FOOT: &str = "</body>\n</html>\n";
 
 fn digest(text: &str) -> String {
@@ -63,8 +63,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// JSON that can neither end its block nor begin a comment in it, and in which nothing turns the direction of writing:
-/// such characters stand only in strings, where they may be escaped.
+/// Serializes JSON that can neither end its block nor start a comment, without bidirectional overrides. These
+/// characters occur only in strings, where they can be escaped.
 pub(super) fn inert(value: &Value) -> String {
     harmless_json(value).replace('<', "\\u003c")
 }

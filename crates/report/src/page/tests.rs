@@ -1,4 +1,4 @@
-//! Nothing that a recording holds becomes markup, and all of it is there.
+//! Recorded content never becomes markup, and all of it is on the page.
 
 use recording::lanes::{CallNote, CarriedResult, JobNotice, Lane, LaneKind, Lanes, Turn};
 use recording::source::{Content, ExchangeSummary, Origin, Problem, SenderIds};
@@ -57,7 +57,7 @@ fn summary(id: &str, started: u64, took: u64) -> ExchangeSummary {
     }
 }
 
-/// Main starts a sub-agent in its first turn and is woken by it in its third; a side call stands first.
+/// Main starts a sub-agent in its first turn and is woken by it in its third. A side call comes first.
 fn ordered() -> OrderedExchanges {
     let main = vec![
         turn("main", 1, 1, &["spawn"], &[]),
@@ -144,7 +144,7 @@ fn page(ordered: &OrderedExchanges, verdict: Option<&Verdict>, bodies: &[(&str, 
     String::from_utf8(page.end().expect("a vector takes everything")).expect("text")
 }
 
-/// A block by its name.
+/// Returns a block by name.
 fn block(page: &str, name: &str) -> Value {
     let (_, rest) = page.split_once(&format!("id=\"{name}\">")).unwrap_or_else(|| panic!("no block {name}"));
     let (block, _) = rest.split_once("</script>").expect("a block ends");
@@ -172,7 +172,7 @@ fn hostile_text_stands_in_blocks_of_json_and_nowhere_else() {
     let ordered = ordered();
     let page = page(&ordered, Some(&verdict), &[("main-1", request(HOSTILE, HOSTILE))]);
     let scripts = page.matches("<script").count();
-    // The index, ours, the exchange, its instructions and its tools; nothing closes one of them before its end.
+    // The index, our script, the exchange, its system prompt and its tools; no block ends early.
     assert_eq!((scripts, page.matches("</script").count(), page.matches("<!--").count()), (5, 5, 0));
     assert!(page.contains("default-src 'none'") && !page.contains("unsafe"), "a strict policy");
     assert!(page.contains("<title>&lt;/pre&gt;"), "the title is text");
@@ -194,7 +194,7 @@ fn a_child_stands_behind_its_parent_and_side_calls_last() {
         .collect();
     assert_eq!(lanes, [r#""main" null 0 false"#, r#""sub-1" 0 1 true"#, r#""side-1" null 0 false"#]);
     assert_eq!(index["lanes"][1]["spawned"], json!({"turn": 0, "call": "spawn"}));
-    // Three turns of a million tokens, at a dollar each.
+    // Three turns of a million tokens, at one dollar each.
     let usd = index["lanes"][0]["usd"].as_f64().expect("a price");
     assert!((3.0..3.001).contains(&usd), "{usd}");
     let places: Vec<(u64, u64)> = index["turns"]
@@ -279,6 +279,6 @@ fn what_a_fork_is_told_of_its_parents_calls_is_no_error_of_its() {
         lane.turns.iter().map(|turn| crate::tree::failed_results(lane, turn)).collect()
     };
     assert_eq!(errors(&fork), [0, 1]);
-    // Whoever goes on with an older conversation brings its own results.
+    // A continued conversation contains results of its own earlier calls.
     assert_eq!(errors(&Lane { kind: LaneKind::Main, ..fork }), [1, 1]);
 }

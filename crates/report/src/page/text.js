@@ -1,11 +1,11 @@
-// How texts, numbers and times are written. All of it is pure.
+// Formats texts, numbers and times. All functions are pure.
 "use strict";
 
-const NOT_SEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
-// What could move the cursor or turn the direction of writing is shown by its number.
+// Replaces characters that could move the cursor or change the writing direction by their code point.
 function visible(text) {
-  return String(text).replace(NOT_SEEN, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+  return String(text).replace(INVISIBLE, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
 }
 
 function oneLine(text, most = 300) {
@@ -13,7 +13,7 @@ function oneLine(text, most = 300) {
   return start.length > most || text.length > most * 2 ? cutAt(start, most) + "…" : start;
 }
 
-// A pair of surrogates stays together.
+// Cuts a text without splitting a surrogate pair.
 function cutAt(text, end) {
   const code = text.charCodeAt(end - 1);
   return text.slice(0, code >= 0xd800 && code <= 0xdbff ? end - 1 : end);
@@ -24,7 +24,7 @@ function count(n) {
   return n === null || n === undefined ? "–" : GROUPED.format(n);
 }
 
-// As in "1 turn", "2 turns".
+// Formats a number with its noun, as in "1 turn", "2 turns".
 function many(n, one, more = one + "s") {
   return count(n) + " " + (n === 1 ? one : more);
 }
@@ -57,7 +57,7 @@ function duration(us) {
   return Math.floor(seconds / 3600) + ":" + two(Math.floor((seconds % 3600) / 60)) + ":" + two(seconds % 60) + " h";
 }
 
-// A place on the axis needs as many digits as its neighbours are apart.
+// Formats a time on the axis with as many digits as the distance of the ticks needs.
 function clock(us, step) {
   const sign = us < 0 ? "−" : "";
   const at = Math.abs(us);
@@ -77,12 +77,12 @@ function words(name) {
   return String(name).replace(/_/g, " ");
 }
 
-// JSON for reading; a value that nests too deep for the engine is named instead.
+// Formats JSON for reading. Values that are nested too deeply for the engine are named instead.
 function indented(value) {
   try {
     return JSON.stringify(value, null, 2) ?? "";
   } catch {
-    return "(nested too deep to be written)";
+    return "(nested too deeply)";
   }
 }
 

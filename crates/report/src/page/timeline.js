@@ -1,10 +1,10 @@
-// Lanes over time: when each waited, streamed, ran tools, started others and was woken.
+// Lanes over time: waiting, streaming, tools, starts of other lanes, and wake-ups.
 
 const BAR = 11;
 const TRACK = 6;
-const MOST_TRACKS = 4;
+const MAX_TRACKS = 4;
 
-// A recording without times is drawn in its order: one step a request.
+// A recording without times is drawn in its order, one step per request.
 function timesOf(of) {
   if (of.exchanges.some((it) => it.at !== null)) {
     return { timed: true, spans: of.exchanges.map((it) => (it.at === null ? null : { at: it.at, first: it.first, end: endOf(it), open: isOpen(it) })) };
@@ -16,12 +16,12 @@ function timesOf(of) {
   return { timed: false, spans };
 }
 
-// Tools that run side by side get a track each.
-function packed(tools) {
+// Gives tools that overlap a track each.
+function packTools(tools) {
   const ends = [];
   return [...tools].sort((a, b) => a.at - b.at).map((tool) => {
     let track = ends.findIndex((end) => end <= tool.at);
-    if (track < 0) track = ends.length < MOST_TRACKS ? ends.length : MOST_TRACKS - 1;
+    if (track < 0) track = ends.length < MAX_TRACKS ? ends.length : MAX_TRACKS - 1;
     ends[track] = Math.max(ends[track] ?? 0, tool.end ?? Infinity);
     return { tool, track };
   });
@@ -37,7 +37,7 @@ function rowsOf(of, times) {
   if (stray.bars.length) rows.push(stray);
   let y = 0;
   for (const row of rows) {
-    row.tools = packed(row.tools);
+    row.tools = packTools(row.tools);
     const tracks = row.tools.reduce((most, it) => Math.max(most, it.track + 1), 0);
     row.height = Math.max(26, 4 + BAR + 3 + tracks * TRACK + 3);
     row.y = y;
@@ -46,7 +46,7 @@ function rowsOf(of, times) {
   return rows;
 }
 
-// Without times the arrows follow the turns that started lanes.
+// Without times, arrows follow the turns that started lanes.
 function arrowsOf(of, times) {
   if (times.timed) return of.arrows;
   const arrows = [];
@@ -72,7 +72,7 @@ function timelineModel(of) {
     without: times.spans.filter((it) => !it).length, height: last ? last.y + last.height : 0 };
 }
 
-// How many requests are in flight: [[time, number]…] at each change. What has no end stays.
+// Returns the number of requests in flight, [[time, number]…], at each change. Open requests stay in flight.
 function concurrency(spans) {
   const steps = [];
   for (const span of spans) {

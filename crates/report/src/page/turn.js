@@ -1,11 +1,11 @@
-// One turn: what came in, what was said and called, and the bytes of every attempt.
+// One turn: its input, its reply and calls, and the bytes of each attempt.
 
-const holds = (find, value) => find !== null && (typeof value === "string" ? value : indented(value)).search(find) >= 0;
+const contains = (find, value) => find !== null && (typeof value === "string" ? value : indented(value)).search(find) >= 0;
 
-// A foldable text that is open where it holds what is looked for.
+// Creates a foldable text that is open if it contains the searched text.
 function textFold(title, text, { find, cut = 0, open = false, indent = false }) {
   const shown = indent ? indentedText(text) : text;
-  return fold(title, (inside) => inside.append(longText(shown, { find, cut })), { open: open || holds(find, text) });
+  return fold(title, (inside) => inside.append(longText(shown, { find, cut })), { open: open || contains(find, text) });
 }
 
 function indentedText(text) {
@@ -13,14 +13,14 @@ function indentedText(text) {
   return value ? indented(value.value) : text;
 }
 
-function cameIn(of, find) {
+function inputParts(of, find) {
   const result = (it) => h("section.part", { data: { result: it.call ?? "" } },
     h("h4", null, "result of ", h("code", null, it.name ?? "a call"), it.error && chip("error", "bad"), h("code.faint", null, it.call)),
     longText(it.text, { find, cut: it.cut, step: 20000 }));
   const injected = (it) => h("section.part", { data: { injected: it.role } }, h("h4", null, it.role),
     longText(it.text, { find, cut: it.cut, step: 20000 }));
   const parts = [...of.results.map(result), ...of.injected.map(injected)];
-  return parts.length ? parts : [h("p.faint", null, "nothing new")];
+  return parts.length ? parts : [h("p.faint", null, "no new input")];
 }
 
 function callPart(call, find) {
@@ -32,12 +32,12 @@ function callPart(call, find) {
 function reply(of, turn, find) {
   const parts = [];
   if (of.thinking) parts.push(textFold("thinking", of.thinking, { find }));
-  if (of.text) parts.push(h("section.part", null, h("h4", null, "says"), longText(of.text, { find, cut: of.text_cut, step: 20000 })));
+  if (of.text) parts.push(h("section.part", null, h("h4", null, "text"), longText(of.text, { find, cut: of.text_cut, step: 20000 })));
   parts.push(...of.calls.map((call) => callPart(call, find)));
-  return parts.length ? parts : [h("p.faint", null, "nothing" + whyNothing(turn))];
+  return parts.length ? parts : [h("p.faint", null, "no content" + emptyReplyReason(turn))];
 }
 
-function whyNothing(turn) {
+function emptyReplyReason(turn) {
   const exchange = report.exchanges[lastExchange(turn)];
   if (turn.stop) return "; stopped: " + words(turn.stop);
   if (hasFailed(exchange)) return ": the request failed";
@@ -58,26 +58,26 @@ async function toolsInto(inside, id, find) {
 
 async function halfInto(inside, id, half, find) {
   const of = (await block(id))?.[half];
-  if (!of) return inside.append(h("p.faint", null, half === "response" ? "no response" : "not in this page"));
+  if (!of) return inside.append(h("p.faint", null, half === "response" ? "no response" : "not on this page"));
   const head = [of.line, ...of.headers.map(([name, value]) => name + ": " + value)].join("\n");
   inside.append(longText(head, { find, step: 20000 }));
   const body = await bodyOf(id, half);
-  if (body.lost) inside.append(h("p.faint", null, "the body was not kept"));
-  else if (body.base64 !== undefined) inside.append(h("p.faint", null, "not text; in base64"), bodyText(body.base64, { find }));
+  if (body.lost) inside.append(h("p.faint", null, "the body was not recorded"));
+  else if (body.base64 !== undefined) inside.append(h("p.faint", null, "binary, shown as base64"), bodyText(body.base64, { find }));
   else inside.append(bodyText(body.text, { find }));
 }
 
-// A half with all of its body, also what is told by another request.
+// Returns a half with its complete body, even if it is stored relative to another request.
 async function halfOf(id, half) {
   const of = (await block(id))?.[half];
   return of ? [of.line, of.headers, await bodyOf(id, half)] : "";
 }
 
-// Both halves of one exchange, each in its own fold.
+// Creates a fold for each half of an exchange.
 async function rawFolds(at, find) {
   const id = "x" + at;
   const holding = {};
-  for (const half of find ? ["request", "response"] : []) holding[half] = holds(find, await halfOf(id, half));
+  for (const half of find ? ["request", "response"] : []) holding[half] = contains(find, await halfOf(id, half));
   const exchange = report.exchanges[at];
   const made = (half) => fold([half, " ", h("span.faint", null, bytes(half === "request" ? exchange.sent : exchange.received))],
     (inside) => halfInto(inside, id, half, find), { open: holding[half], data: { half } });
@@ -100,7 +100,7 @@ function timesLine(exchange) {
   const parts = ["at " + clock(exchange.at, 1e3)];
   if (exchange.first !== null) parts.push("waited " + duration(exchange.first - exchange.at));
   if (exchange.first !== null) parts.push("streamed " + duration(endOf(exchange) - exchange.first));
-  if (isOpen(exchange)) parts.push((exchange.first === null ? "no byte came in " + duration(endOf(exchange) - exchange.at) + ", " : "") + "no end seen");
+  if (isOpen(exchange)) parts.push((exchange.first === null ? "no byte received in " + duration(endOf(exchange) - exchange.at) + ", " : "") + "no end seen");
   return parts.join(" · ") + wallClock(exchange.at);
 }
 
@@ -145,7 +145,7 @@ function goldenBlock(exchange) {
   return Object.hasOwn(of, exchange) ? "g" + of[exchange] : null;
 }
 
-// The sections of a turn: {id, title, open, fill, holds}.
+// Returns the sections of a turn: {id, title, note, open, fill, value}.
 function sectionsOf(at, own, find, route) {
   const turn = report.turns[at];
   const last = lastExchange(turn);
@@ -154,8 +154,8 @@ function sectionsOf(at, own, find, route) {
   const of = own?.turn ?? null;
   const list = [];
   if (of) {
-    list.push({ id: "in", title: "What came in", note: many(of.results.length, "result") + ", " + many(of.injected.length, "text"), open: true,
-      fill: (inside) => inside.append(...cameIn(of, find)), value: () => [of.results, of.injected] });
+    list.push({ id: "in", title: "Input", note: many(of.results.length, "result") + ", " + many(of.injected.length, "text"), open: true,
+      fill: (inside) => inside.append(...inputParts(of, find)), value: () => [of.results, of.injected] });
     list.push({ id: "reply", title: "Reply", note: many(of.calls.length, "call"), open: true,
       fill: (inside) => inside.append(...reply(of, turn, find)), value: () => [of.thinking, of.text, of.calls] });
     if (of.system) list.push({ id: "system", title: "System prompt", fill: (inside) => systemInto(inside, of.system, find), value: () => block(of.system) });
@@ -176,11 +176,11 @@ function sectionsOf(at, own, find, route) {
   return list;
 }
 
-// What is looked for decides which sections are open; the first of them is gone to.
-async function openWhatHolds(sections, find) {
+// Returns the first section that contains the searched text.
+async function firstMatchingSection(sections, find) {
   for (const it of sections) {
     if (!it.value) continue;
-    if (holds(find, await it.value())) return it.id;
+    if (contains(find, await it.value())) return it.id;
     await breathe();
   }
   return null;
@@ -189,12 +189,12 @@ async function openWhatHolds(sections, find) {
 async function turnInto(inside, at, route, stillWanted) {
   const turn = report.turns[at];
   const find = route.find ? needle(route.find) : null;
-  const page = h("article", { data: { page: "turn", turn: turnKey(turn) } }, turnHead(at), h("p.faint.wait", { role: "status" }, "reading …"));
+  const page = h("article", { data: { page: "turn", turn: turnKey(turn) } }, turnHead(at), h("p.faint.wait", { role: "status" }, "loading …"));
   inside.replaceChildren(page);
   const own = await block("x" + lastExchange(turn));
   if (!stillWanted()) return;
   const sections = sectionsOf(at, own, find, route);
-  const found = find ? await openWhatHolds(sections, find) : null;
+  const found = find ? await firstMatchingSection(sections, find) : null;
   if (!stillWanted()) return;
   page.lastElementChild.remove();
   const wanted = found ?? route.show ?? route.compare;
@@ -202,13 +202,13 @@ async function turnInto(inside, at, route, stillWanted) {
     page.append(fold([h("h3", null, it.title), it.note && h("span.faint", null, it.note)], it.fill,
       { name: "details.section", open: it.open || it.id === wanted, data: { section: it.id } }));
   }
-  await settle();
+  await whenIdle();
   if (!stillWanted()) return;
   const goal = find ? page.querySelector("mark") : wanted && !route.at ? page.querySelector("[data-section=\"" + CSS.escape(wanted) + "\"]") : null;
-  if (goal) await bring(goal, find ? "center" : "start", stillWanted);
+  if (goal) await scrollToElement(goal, find ? "center" : "start", stillWanted);
 }
 
-// An exchange outside of every turn has its bytes only.
+// An exchange without a turn has only raw bytes.
 async function exchangeInto(inside, at, find = null) {
   const exchange = report.exchanges[at];
   inside.replaceChildren(h("article", { data: { page: "exchange", exchange: exchange.id } },

@@ -1,4 +1,4 @@
-//! `cost`: what was spent, by model and together.
+//! Output of `offshoot cost`: costs by model and in total.
 
 use serde_json::{Value, json};
 use store::{RunSummary, UsageTotals};
@@ -7,7 +7,7 @@ use super::{FORMAT, dollars, usage, usd};
 use crate::table::{Column, DropRule, Table};
 use crate::text::{fit, short, wrap};
 
-/// What was spent, for people. What nobody paid for is no part of any sum of what was.
+/// Renders the costs. Calls that were not paid for are excluded from the sum of paid ones.
 pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     let models = by_model(runs);
     if models.is_empty() {
@@ -50,10 +50,10 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A model, and who stood in for it.
+/// A model and the stand-in that answered for it, if any.
 type PricedModel<'r> = (&'r str, Option<&'static str>);
 
-/// A model's name, so that a line of usual numbers fits a terminal; that nobody paid for it stays to be seen.
+/// Shortens a model's name so that a line fits a terminal. The stand-in stays visible.
 fn fitted((model, stand_in): &PricedModel<'_>) -> String {
     const WIDTH: usize = 28;
     match stand_in {
@@ -62,7 +62,7 @@ fn fitted((model, stand_in): &PricedModel<'_>) -> String {
     }
 }
 
-/// The same for programs.
+/// Renders the costs as JSON.
 pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
     let one = |totals: &UsageTotals| {
         json!({
@@ -88,14 +88,14 @@ pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
     })
 }
 
-/// Who stood in for the provider, so that nobody paid: its name says so.
+/// Returns the kind of stand-in that answered instead of the provider, as its name says.
 fn stand_in(provider: &str) -> Option<&'static str> {
     let (kind, _) = provider.split_once(':')?;
     ["script", "replay"].into_iter().find(|known| *known == kind)
 }
 
-/// Sums by model, what was paid for and the dearest first. Every run counts its own calls only, so nothing is counted
-/// twice.
+/// Sums usage by model: paid models first, the most expensive first. Each run counts only its own calls, so
+/// nothing is counted twice.
 fn by_model(runs: &[RunSummary]) -> Vec<(PricedModel<'_>, UsageTotals)> {
     let mut models: Vec<(PricedModel<'_>, UsageTotals)> = Vec::new();
     for run in runs.iter().filter(|run| run.own.calls > 0) {
@@ -109,7 +109,7 @@ fn by_model(runs: &[RunSummary]) -> Vec<(PricedModel<'_>, UsageTotals)> {
     models
 }
 
-/// All that was paid for, or all that was not.
+/// Returns the sum of all paid models, or of all others.
 fn together(models: &[(PricedModel<'_>, UsageTotals)], paid: bool) -> UsageTotals {
     let mut all = UsageTotals::default();
     let those = models.iter().filter(|((_, stand_in), _)| stand_in.is_none() == paid);

@@ -1,4 +1,4 @@
-//! `ps`: all runs, where they stand and what they used.
+//! Output of `offshoot ps`: all runs with status and usage.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,7 +32,7 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, siblings: usize) 
             .map(|line| shown.clone().map(|(column, _)| cell(line, *column, now)).collect())
             .collect(),
         gap: 2,
-        // What it is about counts most; whose model it was is in `show`, and so is when it began.
+        // The description counts most. Model and age are shown by `show` as well.
         drop_order: [("MODEL", WIDE), ("CACHED", MIDDLE), ("AGE", NARROW), ("TOKENS", NARROW)]
             .map(|(name, room)| DropRule::column_for(name, room))
             .to_vec(),
@@ -40,8 +40,8 @@ pub fn ps_text(runs: &[RunSummary], now: Millis, width: usize, siblings: usize) 
     table.lines(width).1.iter().map(|line| fit(line, width) + "\n").collect()
 }
 
-/// How much room there is for what a run is about before a model's name has any, before the cache has, and before
-/// anything else has.
+/// Widths that the description needs before the model's name, the cached share, and the other columns get
+/// room.
 const WIDE: usize = 30;
 const MIDDLE: usize = 24;
 const NARROW: usize = 16;
@@ -76,7 +76,7 @@ enum ListLine<'r> {
     More(usize, usize),
 }
 
-/// An id begins with that of its parent, so it tells the place by itself; what a run is about is indented.
+/// Formats a cell. Ids start with the parent's id and so show the hierarchy; descriptions are indented.
 fn cell(line: &ListLine<'_>, column: Column, now: Millis) -> String {
     let (run, depth) = match line {
         ListLine::Run(run, depth) => (run, *depth),
@@ -102,7 +102,7 @@ fn cell(line: &ListLine<'_>, column: Column, now: Millis) -> String {
     }
 }
 
-/// How much of what was sent came from the provider's cache.
+/// Formats the share of the input that was read from the cache.
 fn cached(usage: &Usage) -> String {
     match usage.input_total() {
         0 => String::new(),
@@ -110,12 +110,12 @@ fn cached(usage: &Usage) -> String {
     }
 }
 
-/// It is begun and has not asked anything yet: it waits for a place among those at work.
+/// Returns whether the run has started but waits for a free slot before its first call.
 fn is_queued(run: &RunSummary) -> bool {
     run.status == RunStatus::Running && run.root != run.id && run.own.calls == 0
 }
 
-/// In as few words as tell it from others.
+/// Formats a status in as few words as needed.
 fn status(status: RunStatus) -> String {
     match status {
         RunStatus::CancelledByUser | RunStatus::CancelledByParent => "cancelled".to_owned(),
@@ -123,7 +123,7 @@ fn status(status: RunStatus) -> String {
     }
 }
 
-/// As in `-5 min`.
+/// Formats an age, as in `5 min`.
 fn age(at: Millis, now: Millis) -> String {
     let seconds = u64::try_from((now.0 - at.0) / 1000).unwrap_or_default();
     match seconds {
@@ -134,7 +134,7 @@ fn age(at: Millis, now: Millis) -> String {
     }
 }
 
-/// The runs for programs.
+/// Renders the runs as JSON.
 pub fn ps_json(runs: &[RunSummary]) -> Value {
     let one = |run: &RunSummary| {
         json!({
@@ -174,11 +174,11 @@ fn ordered(runs: &[RunSummary]) -> Vec<&RunSummary> {
     lines.into_iter().filter_map(run).collect()
 }
 
-/// Which runs stand below which.
+/// Runs by their parent.
 struct RunForest<'r> {
-    /// Those whose parent is not in the list, as they stand in it.
+    /// The runs without a parent in the list, in its order.
     roots: Vec<&'r RunSummary>,
-    /// Brothers, in the order they began.
+    /// The children of each run, in order of their start.
     below: HashMap<&'r str, Vec<&'r RunSummary>>,
 }
 
@@ -202,7 +202,7 @@ impl<'r> RunForest<'r> {
         out.push(ListLine::Run(run, depth));
         let siblings = self.below.get(run.id.as_str()).map(Vec::as_slice).unwrap_or_default();
         let over = siblings.iter().filter(|run| !run.status.is_live()).count();
-        // One that is left out would take a line, too.
+        // Leaving out a single run would not save a line.
         let mut left_out = if over > max_siblings.saturating_add(1) { over - max_siblings } else { 0 };
         let more = left_out;
         for child in siblings {
@@ -218,7 +218,7 @@ impl<'r> RunForest<'r> {
     }
 }
 
-/// What a run is called: a fork is its parent again.
+/// Returns the name of a run; a fork has its parent's agent.
 fn name(run: &RunSummary) -> &str {
     if run.kind == RunKind::Fork { "fork" } else { &run.agent }
 }
@@ -295,7 +295,7 @@ mod tests {
         // Newest first, as the journal lists them.
         let runs = [
             RunSummary {
-                own: UsageTotals::default(), // it has asked nothing yet
+                own: UsageTotals::default(), // no model call yet
                 ..below("1m7g0c8gs8ytqbbb-2-0-4-1", "6-0", "reader", RunStatus::Running)
             },
             below("1m7g0c8gs8ytqbbb-2-0", "4-1", "grep-summarizer", RunStatus::Waiting),

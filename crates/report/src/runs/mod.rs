@@ -1,4 +1,4 @@
-//! Our own runs: lists, sums, and what one of them did.
+//! Output about our own runs: lists, sums, and single runs.
 
 mod cost;
 mod list;
@@ -16,7 +16,7 @@ use store::{RunStatus, UsageTotals};
 
 use crate::style::Tone;
 
-/// The version of everything that is written here for programs.
+/// The version of the JSON formats in this module.
 const FORMAT: u32 = 1;
 
 /// Chooses the style of a status.
@@ -29,7 +29,7 @@ fn tone(status: RunStatus) -> Tone {
     }
 }
 
-/// As in `$0.0042`; a question mark where a price is not known.
+/// Formats a cost, as in `$0.0042`, with a question mark for unknown prices.
 fn dollars(totals: &UsageTotals) -> String {
     let known = format!("${:.4}", totals.cost_microusd as f64 / 1e6);
     match (totals.unpriced, totals.cost_microusd) {
@@ -39,7 +39,7 @@ fn dollars(totals: &UsageTotals) -> String {
     }
 }
 
-/// Dollars, where all prices are known.
+/// Returns the cost if all prices are known.
 fn usd(totals: &UsageTotals) -> Option<f64> {
     (totals.unpriced == 0).then_some(totals.cost_microusd as f64 / 1e6)
 }
@@ -55,7 +55,7 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// A run, for tests of what is said of several.
+/// A run for tests.
 #[cfg(test)]
 mod sample {
     use session::{RunId, ThreadId};

@@ -1,4 +1,4 @@
-//! `show RUN`: what one run did, step by step, and the tree it stands in.
+//! Output of `offshoot show RUN`: the steps of one run, and its tree.
 
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,22 +14,22 @@ use super::{FORMAT, dollars, usage, usd};
 use crate::style::Tone;
 use crate::text::{fit, plain, tokens};
 
-/// One run with everything it left.
+/// A run with all its data.
 #[derive(Debug)]
 pub struct OneRun {
     /// The run.
     pub run: Run,
-    /// What it used, and where it stands as far as anyone can tell.
+    /// Its usage, and its current status.
     pub summary: RunSummary,
-    /// Where it began, where it is a fork.
+    /// Its fork point, if it is a fork.
     pub fork: Option<Fork>,
     /// The folder it works in.
     pub workspace: String,
-    /// The task it works on: its name and what it is about.
+    /// The task it works on: name and subject.
     pub task: Option<(String, String)>,
-    /// The shape that its answer must have.
+    /// The JSON schema of its answer.
     pub output_schema: Option<Value>,
-    /// What its requests begin with, by their digest.
+    /// The heads of its requests, by digest.
     pub heads: Vec<(String, Vec<u8>)>,
     /// Its messages.
     pub messages: Vec<StoredMessage>,
@@ -37,22 +37,22 @@ pub struct OneRun {
     pub tool_calls: Vec<StoredToolCall>,
     /// Its model calls, each with its attempts.
     pub model_calls: Vec<(ModelCall, Vec<Attempt>)>,
-    /// The jobs it was told of.
+    /// The ended jobs that were delivered to it.
     pub told: Vec<DeliveredJob>,
 }
 
-/// A job whose end a message told.
+/// The delivery of an ended job.
 #[derive(Debug)]
 pub struct DeliveredJob {
-    /// The message.
+    /// The message that delivered it.
     pub message: Seq,
-    /// The job as it is now.
+    /// The job's current row.
     pub job: Run,
-    /// What was told.
+    /// The delivered text.
     pub text: String,
 }
 
-/// One run for people.
+/// Renders a run for people.
 pub fn run_text(one: &OneRun, width: usize) -> String {
     let OneRun { run, summary, .. } = one;
     let mut out = String::new();
@@ -105,7 +105,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
                 line(&mut out, format!("      {said}"));
             }
         }
-        // What was said is shown whole; the terminal breaks its lines.
+        // The text is not cut; the terminal wraps its lines.
         let own_words = (message.origin == Origin::Kernel).then(|| kernel_words(message));
         let text = message.text.as_deref().or(own_words.as_deref()).unwrap_or_default();
         for text in text.lines() {
@@ -122,17 +122,17 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
     out
 }
 
-/// What the kernel itself said. It is not kept as text, so that nobody finds it who looks for what people said.
+/// Returns text of the kernel, which has no readable text in the journal, so that searches do not find it.
 fn kernel_words(message: &StoredMessage) -> String {
     let wire: Value = serde_json::from_slice(&message.bytes).unwrap_or_default();
     let content = &wire["content"];
     let blocks = content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
-    // What it tells of jobs is shown as that.
+    // Ended jobs are rendered on their own.
     let words = content.as_str().into_iter().chain(blocks).filter(|text| !text.starts_with("<job_ended "));
     words.collect::<Vec<_>>().join("\n")
 }
 
-/// What a fork shares, and how long it waited for another one to go ahead.
+/// Describes what a fork shares, and how long it waited for the first fork of its turn.
 fn about_fork(one: &OneRun, fork: &Fork) -> Vec<String> {
     let mut lines = vec![format!("fork `{}` of {} by {}", plain(&fork.label), fork.of, plain(&fork.source))];
     if let Some(rate) = one.summary.own.usage.hit_rate() {
@@ -148,11 +148,11 @@ fn about_fork(one: &OneRun, fork: &Fork) -> Vec<String> {
     lines
 }
 
-/// Shorter ones are what it takes to send anything, and longer ones another clock's; in milliseconds.
+/// Shorter waits are normal, and longer ones stem from clocks that differ; in milliseconds.
 const WORTH_SAYING: i64 = 50;
 const HOUR: i64 = 3_600_000;
 
-/// One run for programs. Bytes are given as text; everything of ours and of providers is UTF-8.
+/// Renders a run as JSON. Bytes are given as text, because our data and that of providers is UTF-8.
 pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
     let OneRun { run, summary, .. } = one;
     json!({
@@ -205,7 +205,7 @@ fn delivered_json(told: &DeliveredJob) -> Value {
     json!({ "message": told.message.0, "job": told.job.id, "text": told.text })
 }
 
-/// A run as recordings show a lane.
+/// Renders a run in the format of a recording's lane.
 fn lane(one: &OneRun) -> Value {
     let run = &one.run;
     let answered = one
@@ -296,7 +296,7 @@ fn model_call_json(call: &ModelCall, attempts: &[Attempt]) -> Value {
     })
 }
 
-/// As in `2026-11-15T10:15:00Z`.
+/// Formats a time, as in `2026-11-15T10:15:00Z`.
 fn when(at: Millis) -> String {
     let since = Duration::from_secs(u64::try_from(at.0 / 1000).unwrap_or_default());
     let iso = recording::iso(UNIX_EPOCH + since);
@@ -307,7 +307,7 @@ fn who(message: &StoredMessage) -> &'static str {
     match message.origin {
         Origin::Summary => "summary",
         Origin::Kernel => "offshoot",
-        // What stands in it beside results of calls, which are shown with them.
+        // A message of results may also contain inbox entries, which are shown under this name.
         Origin::Inbox | Origin::Results => "inbox",
         _ => role(message.role),
     }
@@ -323,7 +323,7 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// What it took to get a reply, where it took more than one attempt.
+/// Describes the failed attempts before a reply.
 fn trouble(one: &OneRun, message: &StoredMessage) -> String {
     let Some(id) = message.model_call else { return String::new() };
     let found = one.model_calls.iter().find(|(call, _)| call.id == id);

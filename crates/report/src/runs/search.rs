@@ -1,4 +1,4 @@
-//! `search`: where words were said.
+//! Output of `offshoot search`.
 
 use serde_json::{Value, json};
 use store::SearchHit;
@@ -6,7 +6,7 @@ use store::SearchHit;
 use super::FORMAT;
 use crate::text::{fit, plain};
 
-/// What was found, for people: two lines each.
+/// Renders each hit in two lines.
 pub fn search_text(hits: &[SearchHit], width: usize) -> String {
     if hits.is_empty() {
         return "nothing was found\n".to_owned();
@@ -23,7 +23,7 @@ pub fn search_text(hits: &[SearchHit], width: usize) -> String {
     out
 }
 
-/// The same for programs.
+/// Renders the hits as JSON.
 pub fn search_json(hits: &[SearchHit]) -> Value {
     let one = |hit: &SearchHit| {
         json!({
