@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 
 use crate::error::HarnessError;
+use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
 use crate::supervisor::{ProgramExit, Supervisor};
-
-/// A boxed future, so that adapters can be trait objects.
-pub type HarnessFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Adapter of one kind of harness.
 pub trait HarnessAdapter: Send + Sync {
@@ -34,7 +31,7 @@ pub trait HarnessAdapter: Send + Sync {
 
     /// Finds the program of a harness that is not installed: the first argument.
     fn without_install(&self, arguments: &[String]) -> Result<PathBuf, HarnessError> {
-        crate::capture::given_program(arguments)
+        crate::programs::given_program(arguments)
     }
 
     /// The modes in which it can run, the default first. A scenario may select another one.
@@ -224,17 +221,6 @@ pub struct Endpoints {
     pub anthropic_key: String,
     /// The OpenAI key, likewise.
     pub openai_key: String,
-}
-
-/// The command that starts a program. Its working folder is the workspace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Launch {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub args: Vec<String>,
-    /// Variables in addition to those of [`Sandbox::env`].
-    pub env: BTreeMap<String, String>,
 }
 
 /// A file for the recording's `exports/`, redacted when it is copied.

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::adapter::{
-    Export, HarnessAdapter, HarnessFuture, Install, Launch, Package, Plan, Provider, Release,
-};
+use crate::adapter::{Export, HarnessAdapter, Install, Package, Plan, Provider, Release};
 use crate::error::HarnessError;
+use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::{Sandbox, below};
 use crate::supervisor::Supervisor;
 

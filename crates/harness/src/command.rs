@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::adapter::{Export, HarnessAdapter, HarnessFuture, Install, Launch, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, Install, Plan, Release};
 use crate::error::HarnessError;
+use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
 use crate::supervisor::Supervisor;
 

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::adapter::HarnessAdapter;
 use crate::capture::CaptureFolders;
-use crate::install::{on_path, release};
+use crate::install::release;
+use crate::programs::on_path;
 use crate::supervisor;
 
 /// Result of one check.

@@ -10,6 +10,7 @@ use std::process::Stdio;
 
 use crate::adapter::{HarnessAdapter, Install, Package, Release};
 use crate::error::HarnessError;
+use crate::programs::on_path;
 
 /// Receives progress messages for people.
 pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
@@ -137,15 +138,6 @@ fn ripgrep_in(prefix: &Path) -> Result<PathBuf, HarnessError> {
     let programs = packages.filter_map(Result::ok).map(|package| package.path().join("bin/rg"));
     programs.into_iter().find(|program| program.is_file()).ok_or_else(|| {
         HarnessError::outside("npm has no ripgrep for this platform", "sudo apt-get install ripgrep")
-    })
-}
-
-/// Finds a program on the PATH.
-pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| {
-        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     })
 }
 

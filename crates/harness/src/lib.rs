@@ -12,18 +12,19 @@ mod doctor;
 mod error;
 pub mod import;
 mod install;
+mod launch;
 mod meter;
 mod offshoot;
 mod oh_my_opencode;
 mod opencode;
+mod programs;
 mod replay;
 mod sandbox;
 mod scenario;
 mod supervisor;
 
 pub use adapter::{
-    Endpoints, Export, HarnessAdapter, HarnessFuture, HostProgram, Install, Launch, Mode, Package, Plan,
-    Provider, Release,
+    Endpoints, Export, HarnessAdapter, HostProgram, Install, Mode, Package, Plan, Provider, Release,
 };
 pub use capture::{
     CaptureFailure, CaptureFolders, CaptureOutcome, CaptureRequest, ModelSource, PreparedHarness,
@@ -32,6 +33,7 @@ pub use capture::{
 pub use doctor::{DoctorFinding, doctor};
 pub use error::{Blame, HarnessError};
 pub use install::{Installation, Progress, install, install_ripgrep, install_tool, release};
+pub use launch::{HarnessFuture, Launch};
 pub use replay::replay_request;
 pub use sandbox::Sandbox;
 pub use scenario::{Files, FixtureFile, Scenario, find as find_scenario, shipped};

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::adapter::{
-    Export, HarnessAdapter, HarnessFuture, HostProgram, Install, Launch, Mode, Package, Plan, Release,
-};
+use crate::adapter::{Export, HarnessAdapter, HostProgram, Install, Mode, Package, Plan, Release};
 use crate::error::HarnessError;
+use crate::launch::{HarnessFuture, Launch};
 use crate::opencode;
 use crate::sandbox::Sandbox;
 use crate::supervisor::{ProgramExit, Supervisor};

@@ -18,10 +18,10 @@ use crate::url;
 #[derive(Debug)]
 pub struct HarEntry<'e> {
     /// The request.
-    pub asked: &'e SourceRequest,
-    /// The response, as far as it came.
-    pub answered: Option<&'e SourceResponse>,
-    /// Where it stands, where it has a place.
+    pub asked: &'e Asked,
+    /// The response, as far as it was received.
+    pub answered: Option<&'e Answered>,
+    /// The position among the lanes, if there is one.
     pub place: Option<ExchangePosition<'e>>,
     /// Time until the whole request had arrived, in microseconds, if known.
     pub sending_us: Option<u64>,

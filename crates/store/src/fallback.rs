@@ -12,8 +12,8 @@ use rusqlite::Connection;
 use session::RunId;
 use tokio::sync::RwLock;
 
-use crate::store::Inner;
-use crate::{Store, StoreError, copy};
+use crate::database::Database;
+use crate::{StoreError, copy};
 
 /// The fallback of a fork's journal.
 pub(crate) struct MemoryFallback {
@@ -24,50 +24,38 @@ pub(crate) struct MemoryFallback {
     /// way during a move.
     writing: RwLock<()>,
     /// The database in memory and the error that made it necessary, if the journal is in memory.
-    moved: Mutex<Option<(Arc<Inner>, StoreError)>>,
-}
-
-impl Store {
-    /// Returns the journal for a fork and the runs below it. When the disk is full, locked, failing or
-    /// read-only, this journal continues in memory. Its reads then come from memory, except for the user's
-    /// view.
-    pub fn for_fork(&self, run: &RunId, of: &RunId) -> Self {
-        if self.fallback.as_ref().is_some_and(|fallback| fallback.run == *run) {
-            return self.clone();
-        }
-        let (run, of) = (run.clone(), of.clone());
-        let fallback = MemoryFallback { run, of, writing: RwLock::default(), moved: Mutex::default() };
-        Self { inner: Arc::clone(&self.inner), fallback: Some(Arc::new(fallback)) }
-    }
-
-    /// Returns the journal on the disk only, without a fallback to memory.
-    pub fn on_disk(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), fallback: None }
-    }
-
-    /// Returns the error that made a fork's journal move to memory, or `None` if it is on the disk.
-    pub fn in_memory(&self) -> Option<StoreError> {
-        let moved = self.fallback.as_ref()?.moved();
-        moved.as_ref().map(|(_, why)| why.clone())
-    }
-
-    /// Writes a fork's journal from memory to the disk in one transaction. It is then used from the disk
-    /// again.
-    pub async fn back_to_disk(&self) -> Result<(), StoreError> {
-        let Some(fallback) = &self.fallback else { return Ok(()) };
-        let _alone = fallback.writing.write().await;
-        let Some(memory) = fallback.memory() else { return Ok(()) };
-        let run = fallback.run.clone();
-        let rows = memory.all.read(|conn| copy::fork_rows(conn, &run))?;
-        self.inner.write(move |conn| rows.write_back(conn, &run)).await?;
-        *fallback.moved() = None;
-        Ok(())
-    }
+    moved: Mutex<Option<(Arc<Database>, StoreError)>>,
 }
 
 impl MemoryFallback {
+    /// Creates the fallback of the fork `run` of the run `of`. The journal is on the disk at first.
+    pub(crate) fn new(run: RunId, of: RunId) -> Self {
+        Self { run, of, writing: RwLock::default(), moved: Mutex::default() }
+    }
+
+    /// Returns whether this is the fallback of `run`.
+    pub(crate) fn is_of(&self, run: &RunId) -> bool {
+        self.run == *run
+    }
+
+    /// Returns the error that made the journal move to memory, or `None` if it is on the disk.
+    pub(crate) fn reason(&self) -> Option<StoreError> {
+        self.moved().as_ref().map(|(_, why)| why.clone())
+    }
+
+    /// Writes the journal from memory to the disk in one transaction.
+    pub(crate) async fn back_to_disk(&self, disk: &Database) -> Result<(), StoreError> {
+        let _alone = self.writing.write().await;
+        let Some(memory) = self.memory() else { return Ok(()) };
+        let run = self.run.clone();
+        let rows = memory.all.read(|conn| copy::fork_rows(conn, &run))?;
+        disk.write(move |conn| rows.write_back(conn, &run)).await?;
+        *self.moved() = None;
+        Ok(())
+    }
+
     /// Writes to the disk. If that fails, writes in memory, now and from then on.
-    pub(crate) async fn write<T, F>(&self, disk: &Inner, work: F) -> Result<T, StoreError>
+    pub(crate) async fn write<T, F>(&self, disk: &Database, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -91,25 +79,25 @@ impl MemoryFallback {
     }
 
     /// Returns the database in memory if the journal is there.
-    pub(crate) fn memory(&self) -> Option<Arc<Inner>> {
+    pub(crate) fn memory(&self) -> Option<Arc<Database>> {
         self.moved().as_ref().map(|(memory, _)| Arc::clone(memory))
     }
 
     /// Moves the journal to memory, with the rows of the fork and of the runs that it forks from.
-    async fn move_to_memory(&self, disk: &Inner, why: StoreError) -> Result<Arc<Inner>, StoreError> {
+    async fn move_to_memory(&self, disk: &Database, why: StoreError) -> Result<Arc<Database>, StoreError> {
         let _alone = self.writing.write().await;
         if let Some(memory) = self.memory() {
             return Ok(memory);
         }
         let copied =
-            disk.all.read(|from| Inner::in_memory(name(), |to| copy::copy(from, to, &self.run, &self.of)));
+            disk.all.read(|from| Database::in_memory(name(), |to| copy::copy(from, to, &self.run, &self.of)));
         // The error of the disk explains more than that of the copy.
         let memory = Arc::new(copied.map_err(|_| why.clone())?);
         *self.moved() = Some((Arc::clone(&memory), why));
         Ok(memory)
     }
 
-    fn moved(&self) -> MutexGuard<'_, Option<(Arc<Inner>, StoreError)>> {
+    fn moved(&self) -> MutexGuard<'_, Option<(Arc<Database>, StoreError)>> {
         self.moved.lock().expect("only assignments happen under this lock")
     }
 }

@@ -14,6 +14,7 @@
 #[cfg(feature = "bench")]
 pub mod bench;
 mod copy;
+mod database;
 mod error;
 mod fallback;
 mod ids;

@@ -92,7 +92,7 @@ pub struct NewFork {
 pub struct NewMessage {
     /// Its role.
     pub role: Role,
-    /// Why it is in the run.
+    /// The reason why it is in the run.
     pub origin: Origin,
     /// Its exact JSON in requests.
     pub bytes: Vec<u8>,
@@ -157,7 +157,7 @@ pub struct Limit {
 pub struct NewAttempt {
     /// The HTTP status, if one was received.
     pub status: Option<u16>,
-    /// How it ended, in one word.
+    /// Its ending in one word.
     pub ending: String,
     /// The error.
     pub error: Option<String>,
@@ -198,7 +198,7 @@ pub struct NewToolCall {
     pub name: String,
     /// The arguments, exactly as the model wrote them.
     pub input: Vec<u8>,
-    /// What is allowed if the call's end is never seen.
+    /// The action allowed if the call's end is never seen.
     pub policy: Policy,
 }
 
@@ -245,7 +245,7 @@ pub struct RunEnd {
     pub at: Millis,
 }
 
-/// Which runs of a tree to end.
+/// The runs of a tree to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelScope {
     /// A run and all runs below it.
@@ -254,7 +254,7 @@ pub enum CancelScope {
     Descendants,
 }
 
-/// What to record for a run that is ended from outside its loop.
+/// The data to record for a run that is ended from outside its loop.
 #[derive(Clone, Debug, Default)]
 pub struct FinalRecord {
     /// Its last text.

@@ -93,7 +93,7 @@ pub struct StoredMessage {
     pub seq: Seq,
     /// Its role.
     pub role: Role,
-    /// Why it is in the run.
+    /// The reason why it is in the run.
     pub origin: Origin,
     /// Its exact JSON in requests.
     pub bytes: Vec<u8>,
@@ -170,7 +170,7 @@ pub struct Attempt {
     pub n: u32,
     /// The HTTP status, if one was received.
     pub status: Option<u16>,
-    /// How it ended.
+    /// Its ending in one word.
     pub ending: String,
     /// The error.
     pub error: Option<String>,
@@ -197,7 +197,7 @@ pub struct StoredToolCall {
     pub name: String,
     /// The arguments, exactly as the model wrote them.
     pub input: Vec<u8>,
-    /// What is allowed if the call's end is never seen.
+    /// The action allowed if the call's end is never seen.
     pub policy: Policy,
     /// Its status.
     pub status: CallStatus,

@@ -5,32 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use session::{RunId, TaskId};
+use session::RunId;
 
+use crate::database::Database;
 use crate::fallback::MemoryFallback;
-use crate::migrate::{STEPS, migrate};
-use crate::pool::Pool;
-use crate::read::{Filter, MainReads, RunReads, overview};
-use crate::writer::Writer;
-use crate::{Options, RunSummary, StoreError, TaskAttempt, index, open};
+use crate::migrate::STEPS;
+use crate::{Options, StoreError};
 
 /// The journal. Clones share one writer. Dropping the last clone waits until everything is written.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) database: Arc<Database>,
     /// The journal in memory that a fork falls back to when this one cannot be written.
     pub(crate) fallback: Option<Arc<MemoryFallback>>,
-}
-
-/// One database.
-pub(crate) struct Inner {
-    path: PathBuf,
-    options: Options,
-    writer: Writer,
-    pub(crate) all: Pool,
-    main: Pool,
-    #[cfg(feature = "faults")]
-    room: std::sync::atomic::AtomicI64,
 }
 
 /// Result of a check of the whole database.
@@ -51,64 +38,12 @@ impl Store {
     }
 
     pub(crate) fn open_with_steps(path: &Path, options: Options, steps: &[&str]) -> Result<Self, StoreError> {
-        open::create_file(path)?;
-        let mut conn = open::open_writer(path, options)?;
-        migrate(&mut conn, path, steps)?;
-        let path = path.to_owned();
-        let inner = Inner {
-            writer: Writer::start(conn, path.clone(), index::update_batch)?,
-            all: Pool::new(path.clone(), options, open::open_reader),
-            main: Pool::new(path.clone(), options, open::open_main_reader),
-            options,
-            path,
-            #[cfg(feature = "faults")]
-            room: i64::MAX.into(),
-        };
-        Ok(Self { inner: Arc::new(inner), fallback: None })
+        Ok(Self { database: Arc::new(Database::open(path, options, steps)?), fallback: None })
     }
 
     /// The path of the database.
     pub fn path(&self) -> &Path {
-        &self.inner.path
-    }
-
-    /// Reads of what the user and the main agent may see: main runs only.
-    pub fn main(&self) -> MainReads<'_> {
-        MainReads::new(self)
-    }
-
-    /// Reads of one run of any kind: everything it left.
-    pub fn run(&self, run: &RunId) -> RunReads<'_> {
-        RunReads::new(self, run.clone())
-    }
-
-    /// Lists runs with their status and usage, newest first, without any text of theirs.
-    pub fn runs(&self, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
-        self.read_all(|conn| overview::runs(conn, filter))
-    }
-
-    /// The final texts of earlier runs for a task, oldest first.
-    pub fn task_attempts(&self, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
-        self.read_all(|conn| {
-            let mut find = conn.prepare_cached(
-                "SELECT id, status, error, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
-                 ORDER BY created_at, rowid",
-            )?;
-            let found = find.query_map([task.as_str()], |row| {
-                Ok(TaskAttempt {
-                    run: RunId::new(row.get::<_, String>(0)?),
-                    status: row.get(1)?,
-                    error: row.get(2)?,
-                    final_text: row.get(3)?,
-                })
-            })?;
-            Ok(found.collect::<Result<_, _>>()?)
-        })
-    }
-
-    /// Returns whether a run, or one above it, was asked to stop.
-    pub fn cancel_requested(&self, run: &RunId) -> Result<bool, StoreError> {
-        self.run(run).cancel_requested()
+        &self.database.path
     }
 
     /// Reads the whole file and reports damage.
@@ -128,8 +63,8 @@ impl Store {
         F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         match &self.fallback {
-            None => self.inner.write(work).await,
-            Some(fallback) => fallback.write(&self.inner, work).await,
+            None => self.database.write(work).await,
+            Some(fallback) => fallback.write(&self.database, work).await,
         }
     }
 
@@ -137,7 +72,7 @@ impl Store {
     /// function.
     #[cfg(feature = "faults")]
     pub fn room_for(&self, writes: u32) {
-        self.inner.room.store(writes.into(), std::sync::atomic::Ordering::Relaxed);
+        self.database.room_for(writes);
     }
 
     pub(crate) fn read_all<T>(
@@ -145,7 +80,7 @@ impl Store {
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match self.fallback.as_ref().and_then(|fallback| fallback.memory()) {
-            None => self.inner.all.read(read),
+            None => self.database.all.read(read),
             Some(memory) => memory.all.read(read),
         }
     }
@@ -155,59 +90,47 @@ impl Store {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.inner.main.read(read)
+        self.database.main.read(read)
     }
 
     /// Brings the search index up to date.
     pub(crate) fn index_all(&self) -> Result<(), StoreError> {
-        if self.inner.all.read(|conn| Ok(index::is_outdated(conn)?))? {
-            // While another process holds the lock, the search uses what is already in the index.
-            match index::update_all(self.path(), self.inner.options) {
-                Err(StoreError::Locked { .. }) => {}
-                followed => followed?,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Inner {
-    /// Creates a database in memory under a unique name and fills it.
-    pub(crate) fn in_memory(
-        name: PathBuf,
-        fill: impl FnOnce(&Connection) -> Result<(), StoreError>,
-    ) -> Result<Self, StoreError> {
-        // The default timeout, whatever the disk's is: no one holds a database in memory for long.
-        let options = Options::default();
-        let mut conn = open::open_memory_writer(&name, options)?;
-        migrate(&mut conn, &name, STEPS)?;
-        fill(&conn)?;
-        Ok(Self {
-            writer: Writer::start(conn, name.clone(), |_| Ok(false))?,
-            all: Pool::new(name.clone(), options, open::open_memory_reader),
-            main: Pool::new(name.clone(), options, open::open_memory_reader),
-            options,
-            path: name,
-            #[cfg(feature = "faults")]
-            room: i64::MAX.into(),
-        })
+        self.database.index_all()
     }
 
-    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnMut(&Connection) -> Result<T, StoreError> + Send + 'static,
-    {
-        #[cfg(feature = "faults")]
-        if self.room.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0 {
-            return Err(StoreError::Full { path: self.path.clone() });
+    /// Returns the journal for a fork and the runs below it. When the disk is full, locked, failing or
+    /// read-only, this journal continues in memory. Its reads then come from memory, except for the user's
+    /// view.
+    pub fn for_fork(&self, run: &RunId, of: &RunId) -> Self {
+        if self.fallback.as_ref().is_some_and(|fallback| fallback.is_of(run)) {
+            return self.clone();
         }
-        self.writer.write(work).await
+        let fallback = MemoryFallback::new(run.clone(), of.clone());
+        Self { database: Arc::clone(&self.database), fallback: Some(Arc::new(fallback)) }
+    }
+
+    /// Returns the journal on the disk only, without a fallback to memory.
+    pub fn on_disk(&self) -> Self {
+        Self { database: Arc::clone(&self.database), fallback: None }
+    }
+
+    /// Returns the error that made a fork's journal move to memory, or `None` if it is on the disk.
+    pub fn in_memory(&self) -> Option<StoreError> {
+        self.fallback.as_ref()?.reason()
+    }
+
+    /// Writes a fork's journal from memory to the disk in one transaction. It is then used from the disk
+    /// again.
+    pub async fn back_to_disk(&self) -> Result<(), StoreError> {
+        match &self.fallback {
+            Some(fallback) => fallback.back_to_disk(&self.database).await,
+            None => Ok(()),
+        }
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("path", &self.inner.path).finish_non_exhaustive()
+        f.debug_struct("Store").field("path", &self.database.path).finish_non_exhaustive()
     }
 }

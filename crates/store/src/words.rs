@@ -112,7 +112,7 @@ impl RunStatus {
 }
 
 words!(
-    /// Why a message is in a run.
+    /// The reason why a message is in a run.
     Origin {
         /// The opening message that describes the environment.
         Context = "context",
@@ -159,7 +159,7 @@ words!(
 );
 
 words!(
-    /// What may be done with a tool call that started and whose end was never seen.
+    /// The action allowed for a tool call that started and whose end was never seen.
     Policy {
         /// It changes nothing: run it again. It may run in parallel.
         Pure = "pure",

@@ -18,10 +18,11 @@ use recording::{
     Recorder, RecordingOptions, SealError, iso,
 };
 
-use crate::adapter::{HarnessAdapter, Launch, Plan};
+use crate::adapter::{HarnessAdapter, Plan};
 use crate::bypass::BypassMonitor;
 use crate::error::HarnessError;
 use crate::install::Progress;
+use crate::launch::Launch;
 use crate::meter::Meter;
 use crate::sandbox::Sandbox;
 use crate::supervisor::{NamespaceSockets, PROXY_PORT, ProgramExit, Supervisor};
@@ -30,7 +31,6 @@ use model_server::ModelServer;
 use output::OutputReaders;
 pub use prepared::PreparedHarness;
 use request::PreparedCapture;
-pub(crate) use request::given_program;
 pub use request::{
     CaptureFolders, CaptureRequest, ModelSource, ReplaySource, RepliesRequest, ScenarioOverrides,
 };

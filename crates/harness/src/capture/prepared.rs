@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use super::model_server::ModelServer;
 use super::request::{CaptureRequest, ModelSource, PreparedCapture};
 use super::{prepare_workspace, proxy_variables};
-use crate::adapter::Launch;
 use crate::error::HarnessError;
 use crate::install::Progress;
+use crate::launch::Launch;
 use crate::sandbox::Sandbox;
 
 /// A harness in its own slot, set up as for a capture. Its HOME stays from one start to the next.

@@ -13,9 +13,10 @@ use redact::Redactor;
 use serde::Serialize;
 use session::model::price;
 
-use crate::adapter::{Endpoints, HarnessAdapter, Launch, Plan, Release};
+use crate::adapter::{Endpoints, HarnessAdapter, Plan, Release};
 use crate::error::HarnessError;
-use crate::install::{Installation, Progress, install, on_path, release};
+use crate::install::{Installation, Progress, install, release};
+use crate::launch::Launch;
 use crate::sandbox::TIME_ZONE;
 use crate::scenario::{Files, Scenario};
 
@@ -69,9 +70,9 @@ pub struct ScenarioOverrides {
 pub struct RepliesRequest {
     /// A script that replaces the scenario's.
     pub script: Option<PathBuf>,
-    /// Whether the script reports the usage that the provider's prompt cache would give.
+    /// True if the script reports the usage that the provider's prompt cache would give.
     pub cache_sim: bool,
-    /// Whether to use the real provider.
+    /// True to use the real provider.
     pub live: bool,
     /// A recording that answers.
     pub replay: Option<ReplaySource>,
@@ -394,26 +395,6 @@ fn check_budget(budget: Option<f64>, model: &str) -> Result<(), HarnessError> {
             "use another `--model`, or omit `--max-budget-usd`",
         )),
     }
-}
-
-/// Finds the program after `--`, by its path or on the PATH.
-pub(crate) fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessError> {
-    let Some(program) = arguments.first() else {
-        return Err(HarnessError::you(
-            "no command to capture",
-            "append it after `--`, such as `offshoot capture command --scenario S -- ./agent {prompt}`",
-        ));
-    };
-    let found = match program.contains('/') {
-        true => Path::new(program).canonicalize().ok().filter(|path| path.is_file()),
-        false => on_path(program),
-    };
-    found.ok_or_else(|| {
-        HarnessError::you(
-            format!("cannot find the command `{program}`"),
-            format!("try `command -v {program}`"),
-        )
-    })
 }
 
 /// Returns a UUID that is the same in each run of a scenario.

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::serve::sessions_file;
 use super::settings;
-use crate::adapter::{Export, HarnessFuture, Launch, Plan};
+use crate::adapter::{Export, Plan};
 use crate::error::HarnessError;
+use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
 use crate::supervisor::Supervisor;
 

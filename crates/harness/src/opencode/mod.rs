@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::adapter::{Export, HarnessAdapter, HarnessFuture, Install, Launch, Mode, Package, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, Install, Mode, Package, Plan, Release};
 use crate::error::HarnessError;
+use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
 use crate::supervisor::{ProgramExit, Supervisor};
 pub(crate) use export::exports;

@@ -15,8 +15,9 @@ use tokio::time::{Instant, sleep};
 use super::api::Api;
 use super::model::Model;
 use super::{ABORT, SERVE};
-use crate::adapter::{HarnessFuture, Plan};
+use crate::adapter::Plan;
 use crate::error::HarnessError;
+use crate::launch::HarnessFuture;
 use crate::sandbox::Sandbox;
 use crate::supervisor::{ProgramExit, Supervisor};
 

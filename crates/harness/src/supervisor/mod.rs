@@ -23,8 +23,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::adapter::{HarnessFuture, Launch};
 use crate::error::HarnessError;
+use crate::launch::{HarnessFuture, Launch};
 use message::{ProgramStart, Socket, SupervisorCommand, SupervisorEvent, receive, send};
 pub(crate) use network::PROXY_PORT;
 

@@ -12,3 +12,48 @@ pub use overview::Filter;
 pub(crate) use overview::inclusive;
 pub use run::RunReads;
 pub(crate) use run::{above, cancel_requested};
+
+use session::{RunId, TaskId};
+
+use crate::{RunSummary, Store, StoreError, TaskAttempt};
+
+impl Store {
+    /// Returns the reads of what the user and the main agent may see: main runs only.
+    pub fn main(&self) -> MainReads<'_> {
+        MainReads::new(self)
+    }
+
+    /// Returns the reads of one run of any kind: everything it left.
+    pub fn run(&self, run: &RunId) -> RunReads<'_> {
+        RunReads::new(self, run.clone())
+    }
+
+    /// Lists runs with their status and usage, newest first, without any text of theirs.
+    pub fn runs(&self, filter: &Filter) -> Result<Vec<RunSummary>, StoreError> {
+        self.read_all(|conn| overview::runs(conn, filter))
+    }
+
+    /// Returns the final texts of earlier runs for a task, oldest first.
+    pub fn task_attempts(&self, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
+        self.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT id, status, error, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
+                 ORDER BY created_at, rowid",
+            )?;
+            let found = find.query_map([task.as_str()], |row| {
+                Ok(TaskAttempt {
+                    run: RunId::new(row.get::<_, String>(0)?),
+                    status: row.get(1)?,
+                    error: row.get(2)?,
+                    final_text: row.get(3)?,
+                })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Returns whether a run, or one above it, was asked to stop.
+    pub fn cancel_requested(&self, run: &RunId) -> Result<bool, StoreError> {
+        self.run(run).cancel_requested()
+    }
+}

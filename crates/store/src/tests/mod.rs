@@ -3,6 +3,7 @@
 mod damage;
 mod deletes;
 mod fallback;
+mod fixtures;
 mod group;
 mod jobs;
 mod leases;
