@@ -1,7 +1,7 @@
 //! The store: one writer, several readers, one file.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
