@@ -35,21 +35,7 @@ impl Store {
 
     /// Returns the final texts of earlier runs for a task, oldest first.
     pub fn task_attempts(&self, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
-        self.read_all(|conn| {
-            let mut find = conn.prepare_cached(
-                "SELECT id, status, error, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
-                 ORDER BY created_at, rowid",
-            )?;
-            let found = find.query_map([task.as_str()], |row| {
-                Ok(TaskAttempt {
-                    run: RunId::new(row.get::<_, String>(0)?),
-                    status: row.get(1)?,
-                    error: row.get(2)?,
-                    final_text: row.get(3)?,
-                })
-            })?;
-            Ok(found.collect::<Result<_, _>>()?)
-        })
+        self.read_all(|conn| overview::task_attempts(conn, task))
     }
 
     /// Returns whether a run, or one above it, was asked to stop.

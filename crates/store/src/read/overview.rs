@@ -1,10 +1,10 @@
-//! The list of all runs with status and usage. No text of an agent is read here.
+//! The list of all runs with status and usage, without their text, and the final texts of a task's runs.
 
 use rusqlite::{Connection, Row, ToSql};
-use session::{RunId, ThreadId};
+use session::{RunId, TaskId, ThreadId};
 
 use super::columns::{self, TOTALS};
-use crate::{RunSummary, StoreError, UsageTotals};
+use crate::{RunSummary, StoreError, TaskAttempt, UsageTotals};
 
 /// Selects the runs to list. The default is all runs.
 #[derive(Clone, Debug, Default)]
@@ -90,4 +90,21 @@ pub(crate) fn inclusive(conn: &Connection, run: &RunId) -> rusqlite::Result<Usag
          SELECT {TOTALS} FROM model_calls WHERE run IN (SELECT id FROM below)"
     );
     conn.prepare_cached(&sql)?.query_row([run.as_str()], |row| columns::totals(row, 0))
+}
+
+/// Returns the final texts of earlier runs for a task, oldest first.
+pub(super) fn task_attempts(conn: &Connection, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT id, status, error, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
+         ORDER BY created_at, rowid",
+    )?;
+    let found = find.query_map([task.as_str()], |row| {
+        Ok(TaskAttempt {
+            run: RunId::new(row.get::<_, String>(0)?),
+            status: row.get(1)?,
+            error: row.get(2)?,
+            final_text: row.get(3)?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
