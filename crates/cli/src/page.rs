@@ -11,7 +11,7 @@ use recording::source::{
 };
 use recording::{Recording, SealState};
 use report::{
-    BadgeTone, BodySizes, CacheReport, GoldenMatch, Measurements, OneRun, Page, PageContent, PageExchange,
+    BadgeTone, BodySizes, CacheView, GoldenMatch, Measurements, OneRun, Page, PageContent, PageExchange,
     PageKind, UnexplainedRequests,
 };
 use session::RunId;
@@ -86,7 +86,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
         |one: &OneRun| agent::RunSettings::from_bytes(&one.run.settings).ok().map(|it| it.dialect());
     let ran = report::runs_as_recording(&runs, dialect);
     let told = explain_run(store, run)?;
-    let cache = CacheReport {
+    let cache = CacheView {
         explained: &told.explained,
         shown: &told.shown,
         prices_of: TABLE_MONTH,
@@ -250,7 +250,7 @@ fn of_recording(
     let title = title(source);
     let jobs = read.ordered().lanes.jobs();
     let explained = &read.cached.explained;
-    let cache = CacheReport {
+    let cache = CacheView {
         explained,
         shown: &read.cached.changed_bytes,
         prices_of: TABLE_MONTH,

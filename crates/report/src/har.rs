@@ -18,9 +18,9 @@ use crate::url;
 #[derive(Debug)]
 pub struct HarEntry<'e> {
     /// The request.
-    pub asked: &'e Asked,
+    pub asked: &'e SourceRequest,
     /// The response, as far as it was received.
-    pub answered: Option<&'e Answered>,
+    pub answered: Option<&'e SourceResponse>,
     /// The position among the lanes, if there is one.
     pub place: Option<ExchangePosition<'e>>,
     /// Time until the whole request had arrived, in microseconds, if known.

@@ -21,7 +21,7 @@ mod tree;
 mod url;
 mod verdict;
 
-pub use self::cache::{CacheReport, UnexplainedRequests, cache_json, cache_text, lint_json, lint_text};
+pub use self::cache::{CacheView, UnexplainedRequests, cache_json, cache_text, lint_json, lint_text};
 pub use check::check_text;
 pub use difference::difference_text;
 pub use har::{HarEntry, HarWriter, har_entry};

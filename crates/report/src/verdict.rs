@@ -10,7 +10,7 @@ use parity::{
 
 use crate::diff::{Piece, pieces};
 use crate::style::Tone;
-use crate::table::{Column, GiveUp, Table};
+use crate::table::{Column, DropRule, Table};
 use crate::text::{fit, plain, shown_value, wrap};
 
 /// Longer values are shown as a word diff.

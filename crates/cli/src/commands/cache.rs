@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use cache::LintFinding;
 use parity::{GoldenCache, ScenarioFolder};
 use recording::source::Source;
-use report::{CacheReport, UnexplainedRequests};
+use report::{CacheView, UnexplainedRequests};
 use session::model::TABLE_MONTH;
 
 use super::Format;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None if args.golden.is_some() => return Err(golden_of_run()),
         None => explain_journal_run(&args.what)?,
     };
-    let of = CacheReport {
+    let of = CacheView {
         explained: &explanation.explained,
         shown: &explanation.shown,
         prices_of: TABLE_MONTH,

@@ -4,12 +4,12 @@ use ::cache::{ByteDiff, CacheTotals, Explanation, Section};
 use serde_json::{Value, json};
 use session::Usage;
 
-use super::{AccuracyCounts, CacheReport};
+use super::{AccuracyCounts, CacheView};
 
 const FORMAT: u32 = 1;
 
 /// Renders the explained cache as JSON.
-pub fn cache_json(of: &CacheReport<'_>) -> Value {
+pub fn cache_json(of: &CacheView<'_>) -> Value {
     let counted = AccuracyCounts::of(of.explained);
     let rules = of.explained.rules.iter().map(|(name, of)| json!({"name": name, "documented": of}));
     let lanes = of.explained.lanes.iter().map(|(lane, totals)| {

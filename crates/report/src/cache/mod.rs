@@ -16,7 +16,7 @@ pub use text::cache_text;
 
 /// The explained cache of a recording or run.
 #[derive(Debug)]
-pub struct CacheReport<'a> {
+pub struct CacheView<'a> {
     /// The explanation of each request.
     pub explained: &'a CacheReport,
     /// The first difference to the cached prefix, by request.
@@ -36,7 +36,7 @@ pub struct UnexplainedRequests {
     pub usage: Usage,
 }
 
-impl CacheReport<'_> {
+impl CacheView<'_> {
     /// Summarises the counts, as in `exact in 3 requests, within 1.2 % in 2`.
     pub(crate) fn sure(&self) -> String {
         AccuracyCounts::of(self.explained).in_words()

@@ -2,7 +2,7 @@
 
 use ::cache::{ByteDiff, CacheTotals, Explanation, group_digits};
 
-use super::{AccuracyCounts, CacheReport, UnexplainedRequests};
+use super::{AccuracyCounts, CacheView, UnexplainedRequests};
 use crate::style::Tone;
 use crate::table::{Column, DropRule, Table};
 use crate::text::{USUAL_WIDTH, fit, plain, short, shown_value, wrap};
@@ -15,7 +15,7 @@ const ALL: &str = "together";
 const INDENT: &str = "     ";
 
 /// Renders the explained cache for people.
-pub fn cache_text(of: &CacheReport<'_>, width: usize) -> String {
+pub fn cache_text(of: &CacheView<'_>, width: usize) -> String {
     let mut lines = Vec::new();
     if of.explained.requests.is_empty() {
         lines.push("no model was asked".to_owned());
@@ -47,7 +47,7 @@ pub fn cache_text(of: &CacheReport<'_>, width: usize) -> String {
 }
 
 /// Describes the requests that are missing in the sums.
-fn left_out(of: &CacheReport<'_>, width: usize) -> Vec<String> {
+fn left_out(of: &CacheView<'_>, width: usize) -> Vec<String> {
     let UnexplainedRequests { requests, usage } = of.left_out;
     if requests == 0 {
         return Vec::new();
@@ -77,7 +77,7 @@ fn cut(name: &str, width: usize) -> String {
 
 /// Builds the table of requests. On narrow terminals, turn and plain input are dropped first. The reason
 /// wraps to a line of its own before the amounts read and written are dropped.
-fn requests(of: &CacheReport<'_>, lane: usize) -> Table {
+fn requests(of: &CacheView<'_>, lane: usize) -> Table {
     Table {
         columns: vec![
             Column::text("LANE", lane),
@@ -153,7 +153,7 @@ fn cost(usd: Option<f64>) -> String {
 }
 
 /// Builds the table of sums by lane. Costs are dropped last.
-fn sums(of: &CacheReport<'_>, lane: usize) -> Table {
+fn sums(of: &CacheView<'_>, lane: usize) -> Table {
     let lanes = of.explained.lanes.iter().map(|(name, totals)| (name.as_str(), totals));
     let all = (of.explained.lanes.len() > 1).then_some((ALL, &of.explained.total));
     let heads = [
@@ -247,7 +247,7 @@ mod tests {
         let total = CacheTotals::of(requests.iter());
         let rules = vec![("Anthropic", "2026-08"), ("OpenAI", "2026-08"), ("Google", "2026-08")];
         let explained = CacheReport { requests, lanes, total, rules, ..CacheReport::default() };
-        let of = CacheReport {
+        let of = CacheView {
             explained: &explained,
             shown: &HashMap::from([(id(2), shown)]),
             prices_of: "2026-11",

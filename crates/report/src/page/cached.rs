@@ -6,12 +6,12 @@ use ::cache::{CacheTotals, Explanation};
 use serde_json::{Value, json};
 use session::Usage;
 
-use crate::CacheReport;
+use crate::CacheView;
 use crate::cache::section;
 
 /// `lanes` and `exchanges` map ids to numbers on the page.
 pub(super) fn cached(
-    of: &CacheReport<'_>,
+    of: &CacheView<'_>,
     lanes: &HashMap<&str, usize>,
     exchanges: &HashMap<&str, usize>,
 ) -> Value {

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use session::CallId;
 use wire::dialect::Dialect;
 
-use crate::CacheReport;
+use crate::CacheView;
 use crate::place::{ExchangePosition, exchange_positions};
 use repeated::Chains;
 use shell::{FOOT, head, inert};
@@ -49,7 +49,7 @@ pub struct PageContent<'p> {
     /// Measured times and sizes.
     pub measured: &'p Measurements,
     /// The explained prompt cache.
-    pub cache: Option<&'p CacheReport<'p>>,
+    pub cache: Option<&'p CacheView<'p>>,
     /// The result of `verify`.
     pub verdict: Option<&'p Verdict>,
     /// The golden that it is compared with.
