@@ -411,8 +411,8 @@ fn who_is_told_something_else_gets_what_was_answered_and_no_empty_promise() {
     ];
     for (point, said, runs) in [
         ("spawn.before:1", "This call has no result here", 1),
-        ("spawn.after:1", "goes on in the background", 2),
-        ("run.end.before:1", "goes on in the background", 2),
+        ("spawn.after:1", "continues in the background", 2),
+        ("run.end.before:1", "continues in the background", 2),
         ("run.end.after:1", "C is done.", 2),
     ] {
         let world = World::saying(lines);
