@@ -16,7 +16,7 @@ use crate::ids;
 use crate::jobs;
 use crate::open_calls::{self, as_result, started_run};
 use crate::outcome::{RunOutcome, is_unfinished};
-use crate::permission::{Answer, Judgement, Question, Rules};
+use crate::permission::{Decision, PermissionAnswer, PermissionQuestion, PermissionRules};
 use crate::picture;
 use crate::preview;
 use crate::prompts::{self, text_block};
@@ -121,7 +121,7 @@ async fn run_batch(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<Sto
 /// Creates the surroundings of a call. The workspace has the rules of the run, of those above it, and of their skills.
 fn tool_context(run: &Arc<Run>, call: &StoredToolCall) -> Result<ToolContext, RunError> {
     let seen = run.kernel.store.run(run.id()).seen_files()?;
-    let rules: Vec<Arc<Rules>> =
+    let rules: Vec<Arc<PermissionRules>> =
         run.bounds.rules.iter().cloned().chain(skill_limits::rules_above(run)).collect();
     let workspace = Workspace::clone(&run.kernel.workspace);
     let workspace = rules.iter().fold(workspace, |all, rules| all.with_rules(Arc::clone(rules)));
@@ -213,8 +213,8 @@ async fn judge_calls(
     let base = match &run.bounds.allowed {
         None => Arc::clone(&kernel.rules),
         Some(allowed) => {
-            let mut rules = Rules::clone(&kernel.rules);
-            rules.lend(allowed);
+            let mut rules = PermissionRules::clone(&kernel.rules);
+            rules.add_project_exceptions(allowed);
             Arc::new(rules)
         }
     };
@@ -222,14 +222,14 @@ async fn judge_calls(
     for call in calls {
         // The tool itself reports an input that is not JSON.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
-        let judged = |rules: &Rules| rules.judge(&call.name, &input, &kernel.workspace);
+        let judged = |rules: &PermissionRules| rules.judge(&call.name, &input, &kernel.workspace);
         let all = run.bounds.rules.iter().fold(judged(&base), |known, rules| known.and(judged(rules)));
         let by_skills = skill_limits::judge(&skills, &call.name, &input, &kernel.workspace);
         let why = match fork::judge(run, &call.name, all.and(by_skills)) {
-            Judgement::Allow => None,
-            Judgement::Deny(why) => Some(why),
-            Judgement::Ask(why) => {
-                let question = Question {
+            Decision::Allow => None,
+            Decision::Deny(why) => Some(why),
+            Decision::Ask(why) => {
+                let question = PermissionQuestion {
                     agent: run.display_name(),
                     tool: call.name.clone(),
                     input: String::from_utf8_lossy(&call.input).into_owned(),
@@ -240,8 +240,8 @@ async fn judge_calls(
                     () = run.stop.wait_for(StopRequest::Pause) => return Ok(None),
                 };
                 match answer {
-                    Answer::Yes => None,
-                    Answer::No(why) => Some(why),
+                    PermissionAnswer::Yes => None,
+                    PermissionAnswer::No(why) => Some(why),
                 }
             }
         };

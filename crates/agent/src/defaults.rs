@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::mcp::{self, ServerConfig};
-use crate::permission::{List, Rules};
+use crate::permission::{PermissionRules, RuleList};
 use crate::provider::ConfigError;
 use crate::tools::AllowedHosts;
 use crate::tree_limits::TreeLimits;
@@ -23,7 +23,7 @@ pub struct RunDefaults {
     /// True if commands run without a sandbox.
     pub without_sandbox: bool,
     /// The permission rules.
-    pub rules: Rules,
+    pub rules: PermissionRules,
     /// The limits of a run tree.
     pub tree_limits: TreeLimits,
 }
@@ -100,9 +100,11 @@ struct Permissions {
 
 impl Permissions {
     /// Reads the rules. An error has its position and its text.
-    fn rules(&self) -> Result<Rules, (usize, String)> {
-        let mut rules = Rules::default();
-        for (list, texts) in [(List::Allow, &self.allow), (List::Ask, &self.ask), (List::Deny, &self.deny)] {
+    fn rules(&self) -> Result<PermissionRules, (usize, String)> {
+        let mut rules = PermissionRules::default();
+        for (list, texts) in
+            [(RuleList::Allow, &self.allow), (RuleList::Ask, &self.ask), (RuleList::Deny, &self.deny)]
+        {
             for text in texts {
                 rules.add(list, text.get_ref()).map_err(|why| (text.span().start, why))?;
             }
@@ -184,7 +186,7 @@ impl RunDefaults {
             let why = "a project cannot allow anything: put `allow` into your own `offshoot.toml`";
             return Err(not_accepted(text, file, allowed.span().start, why.to_owned()));
         }
-        self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?.of_project());
+        self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?.into_project_rules());
         no_sandbox(&parsed.sandbox, text, file)?;
         self.model = parsed.model.or(self.model.take());
         Ok(())
@@ -197,8 +199,8 @@ fn no_sandbox(said: &Option<Spanned<Sandbox>>, text: &str, file: &Path) -> Resul
     Err(mistake(text, file, sandbox.span().start, why.to_owned()))
 }
 
-fn permissions(said: Option<&Permissions>, text: &str, file: &Path) -> Result<Rules, ConfigError> {
-    let Some(permissions) = said else { return Ok(Rules::default()) };
+fn permissions(said: Option<&Permissions>, text: &str, file: &Path) -> Result<PermissionRules, ConfigError> {
+    let Some(permissions) = said else { return Ok(PermissionRules::default()) };
     permissions.rules().map_err(|(at, why)| mistake(text, file, at, why))
 }
 

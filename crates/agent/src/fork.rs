@@ -19,7 +19,7 @@ use crate::fork_request::ForkRequest;
 use crate::head;
 use crate::ids;
 use crate::kernel::Kernel;
-use crate::permission::{Judgement, List};
+use crate::permission::{Decision, RuleList};
 use crate::preview;
 use crate::prompts::{self, text_block};
 use crate::run::Run;
@@ -44,15 +44,15 @@ pub struct ForkPoint {
 
 /// Applies the rules of forks to a judgement. A fork is sent all tools of its parent, because they are part of the cached
 /// prefix. It may not call those that plan or start runs.
-pub(crate) fn judge(run: &Run, tool: &str, otherwise: Judgement) -> Judgement {
+pub(crate) fn judge(run: &Run, tool: &str, otherwise: Decision) -> Decision {
     let Some(settings) = run.settings.fork.as_ref() else { return otherwise };
     let tool = run.kernel.tools.find(tool);
     match otherwise {
         _ if tool.is_some_and(|tool| tool.needs_sub_agents() || tool.is_main_only()) => {
-            Judgement::Deny("a fork cannot plan or start sub-agents; only its parent can".to_owned())
+            Decision::Deny("a fork cannot plan or start sub-agents; only its parent can".to_owned())
         }
-        Judgement::Allow if settings.always_ask => {
-            Judgement::Ask("every call of this fork needs permission".to_owned())
+        Decision::Allow if settings.always_ask => {
+            Decision::Ask("every call of this fork needs permission".to_owned())
         }
         otherwise => otherwise,
     }
@@ -110,7 +110,7 @@ impl Kernel {
             always_ask: fork.permissions.always_ask,
             allow: fork.permissions.allow.clone(),
         });
-        settings.rules.extend(fork.permissions.deny.iter().map(|rule| (List::Deny, rule.clone())));
+        settings.rules.extend(fork.permissions.deny.iter().map(|rule| (RuleList::Deny, rule.clone())));
         Ok(NewRun {
             chain: id.to_string(),
             id,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use session::Message;
 
-use crate::permission::Asker;
+use crate::permission::Approver;
 
 /// A request to start a fork.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub struct ForkPermissions {
     /// Asks about every call, even if a rule allows it.
     pub always_ask: bool,
     /// Answers the questions. `None` takes the parent's.
-    pub asker: Option<Arc<dyn Asker>>,
+    pub asker: Option<Arc<dyn Approver>>,
 }
 
 /// A callback for messages.

@@ -11,7 +11,7 @@ use crate::clock::RunClock;
 use crate::definition::{Agent, Skill};
 use crate::event::EventSink;
 use crate::model::ModelClient;
-use crate::permission::{Asker, Rules};
+use crate::permission::{Approver, PermissionRules};
 use crate::provider::Backoff;
 use crate::shell::ShellConfig;
 use crate::tool::Toolbox;
@@ -44,9 +44,9 @@ pub struct Kernel {
     /// Runs commands.
     pub shell: ShellConfig,
     /// The user's permission rules.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<PermissionRules>,
     /// Answers questions about permissions.
-    pub asker: Arc<dyn Asker>,
+    pub asker: Arc<dyn Approver>,
     /// The time.
     pub clock: RunClock,
     /// Receives the events of runs.

@@ -92,7 +92,9 @@ pub use kernel::Kernel;
 pub use mcp::{ServerConfig, ServerPaths, ToolServers};
 pub use model::ModelClient;
 pub use outcome::RunOutcome;
-pub use permission::{Answer, Asker, Judgement, List, NobodyToAsk, Question, Rules};
+pub use permission::{
+    Approver, Decision, NoApprover, PermissionAnswer, PermissionQuestion, PermissionRules, RuleList,
+};
 pub use process::is_lease_holder_alive;
 pub use prompts::NO_FINAL_TEXT;
 pub use request::rebuild_request;

@@ -14,7 +14,7 @@ use crate::future::BoxFuture;
 use crate::ids;
 use crate::kernel::Kernel;
 use crate::outcome::RunOutcome;
-use crate::permission::{Answer, List, Question, Rules};
+use crate::permission::{PermissionAnswer, PermissionQuestion, PermissionRules, RuleList};
 use crate::provider::HttpAttempt;
 use crate::settings::RunSettings;
 use crate::stop::{StopHandle, StopRequest, StopSignal};
@@ -55,9 +55,9 @@ pub(crate) struct Run {
 pub(crate) struct Bounds {
     pub(crate) tools: Arc<Toolbox>,
     /// The rules of its agent and of all agents above it.
-    pub(crate) rules: Vec<Arc<Rules>>,
+    pub(crate) rules: Vec<Arc<PermissionRules>>,
     /// Exceptions for a fork, beside those of the kernel's rules.
-    pub(crate) allowed: Option<Rules>,
+    pub(crate) allowed: Option<PermissionRules>,
     /// Its budget and the budgets of all runs above it.
     pub(crate) budgets: Vec<Limit>,
 }
@@ -78,14 +78,14 @@ struct Progress {
 impl Bounds {
     fn of(kernel: &Kernel, row: &store::Run, settings: &RunSettings) -> Self {
         let allow = settings.fork.as_ref().map(|fork| fork.allow.as_slice()).unwrap_or_default();
-        let allow: Vec<_> = allow.iter().map(|rule| (List::Allow, rule.clone())).collect();
+        let allow: Vec<_> = allow.iter().map(|rule| (RuleList::Allow, rule.clone())).collect();
         let (microusd, tokens) = (settings.max_budget_microusd, settings.max_budget_tokens);
         let budget =
             (microusd.is_some() || tokens.is_some()).then(|| Limit { run: row.id.clone(), microusd, tokens });
         Self {
             tools: Arc::new(kernel.tools.only(settings.tools.as_deref())),
-            rules: vec![Arc::new(Rules::stored(&settings.rules))],
-            allowed: (!allow.is_empty()).then(|| Rules::stored(&allow)),
+            rules: vec![Arc::new(PermissionRules::stored(&settings.rules))],
+            allowed: (!allow.is_empty()).then(|| PermissionRules::stored(&allow)),
             budgets: budget.into_iter().collect(),
         }
     }
@@ -301,7 +301,7 @@ impl Run {
     }
 
     /// Asks the user, when no other run of the tree is asking.
-    pub(crate) async fn ask(&self, question: &Question) -> Answer {
+    pub(crate) async fn ask(&self, question: &PermissionQuestion) -> PermissionAnswer {
         let _one_at_a_time = self.tree.asking.lock().await;
         self.kernel.asker.ask(question).await
     }

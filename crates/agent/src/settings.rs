@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use wire::dialect::Dialect;
 
 use crate::error::RunError;
-use crate::permission::List;
+use crate::permission::RuleList;
 
 /// The format version.
 const FORMAT: u32 = 1;
@@ -44,7 +44,7 @@ pub struct RunSettings {
     pub tools: Option<Vec<String>>,
     /// The rules of its agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<(List, String)>,
+    pub rules: Vec<(RuleList, String)>,
 }
 
 /// The stored name of a dialect.

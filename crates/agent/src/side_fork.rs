@@ -15,7 +15,7 @@ use crate::fork_request::{ForkRequest, MessageListener};
 use crate::ids;
 use crate::kernel::Kernel;
 use crate::outcome::RunOutcome;
-use crate::permission::List;
+use crate::permission::RuleList;
 use crate::process;
 use crate::settings::RunSettings;
 use crate::stop::StopHandle;
@@ -93,9 +93,9 @@ impl Kernel {
 
 /// Adds the `ask` and `deny` rules of a run above. An `allow` rule is an exception within its own list only: if a run above
 /// has an `ask` rule, all exceptions are dropped.
-fn add_rules(rules: &mut Vec<(List, String)>, above: Vec<(List, String)>) {
-    let is_exception = |(list, _): &(List, String)| *list == List::Allow;
-    if above.iter().any(|(list, _)| *list == List::Ask) {
+fn add_rules(rules: &mut Vec<(RuleList, String)>, above: Vec<(RuleList, String)>) {
+    let is_exception = |(list, _): &(RuleList, String)| *list == RuleList::Allow;
+    if above.iter().any(|(list, _)| *list == RuleList::Ask) {
         rules.retain(|rule| !is_exception(rule));
     }
     rules.extend(above.into_iter().filter(|rule| !is_exception(rule)));

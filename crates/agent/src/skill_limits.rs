@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::definition::Skill;
 use crate::error::RunError;
-use crate::permission::{Judgement, List, Rules};
+use crate::permission::{Decision, PermissionRules, RuleList};
 use crate::run::Run;
 use crate::workspace::Workspace;
 
@@ -44,30 +44,30 @@ fn in_use<'a>(run: &'a Run, mut from: Option<&Run>) -> Result<Vec<&'a Skill>, Ru
 }
 
 /// Returns the rules of the skills above, for the workspace.
-pub(crate) fn rules_above(run: &Run) -> Option<Arc<Rules>> {
-    let all = vec![(List::Deny, "*".to_owned())]; // unknown limits deny everything
-    let Ok(skills) = skills_above(run) else { return Some(Arc::new(Rules::stored(&all))) };
+pub(crate) fn rules_above(run: &Run) -> Option<Arc<PermissionRules>> {
+    let all = vec![(RuleList::Deny, "*".to_owned())]; // unknown limits deny everything
+    let Ok(skills) = skills_above(run) else { return Some(Arc::new(PermissionRules::stored(&all))) };
     let mut rules = Vec::new();
     for tools in skills.iter().filter_map(|skill| skill.tools.as_ref()) {
         let left_out = run.kernel.tools.names().filter(|name| *name != SKILL && !tools.has(name));
-        rules.extend(left_out.map(|name| (List::Deny, name.to_owned())));
+        rules.extend(left_out.map(|name| (RuleList::Deny, name.to_owned())));
         rules.extend(tools.only());
     }
-    (!rules.is_empty()).then(|| Arc::new(Rules::stored(&rules)))
+    (!rules.is_empty()).then(|| Arc::new(PermissionRules::stored(&rules)))
 }
 
 /// Judges a call by skills: each must allow it.
-pub(crate) fn judge(skills: &[&Skill], tool: &str, input: &Value, workspace: &Workspace) -> Judgement {
+pub(crate) fn judge(skills: &[&Skill], tool: &str, input: &Value, workspace: &Workspace) -> Decision {
     for skill in skills.iter().filter(|_| tool != SKILL) {
         let Some(tools) = &skill.tools else { continue };
-        let rules = Rules::stored(&tools.only().into_iter().collect::<Vec<_>>());
-        if !tools.has(tool) || rules.judge(tool, input, workspace) != Judgement::Allow {
-            return Judgement::Deny(format!(
+        let rules = PermissionRules::stored(&tools.only().into_iter().collect::<Vec<_>>());
+        if !tools.has(tool) || rules.judge(tool, input, workspace) != Decision::Allow {
+            return Decision::Deny(format!(
                 "until the user's next prompt, the skill `{}` allows only {}",
                 skill.name,
                 tools.describe()
             ));
         }
     }
-    Judgement::Allow
+    Decision::Allow
 }

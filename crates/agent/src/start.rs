@@ -13,7 +13,7 @@ use crate::error::RunError;
 use crate::ids;
 use crate::kernel::Kernel;
 use crate::load::load;
-use crate::permission::List;
+use crate::permission::RuleList;
 use crate::process::{self, AtWork};
 use crate::prompts::text_block;
 use crate::reminders;
@@ -35,7 +35,7 @@ pub struct StartRequest {
     /// The names of its tools. `None` is all tools.
     pub tools: Option<Vec<String>>,
     /// The rules of its agent, beside the kernel's.
-    pub rules: Vec<(List, String)>,
+    pub rules: Vec<(RuleList, String)>,
     /// The provider's name.
     pub provider: String,
     /// The provider's id of the model.

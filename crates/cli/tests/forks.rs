@@ -414,12 +414,12 @@ fn what_is_forbidden_a_fork_stays_so_when_it_goes_on() {
     let fork = fork["run"].as_str().unwrap();
     assert_eq!(world.run(&["run", "--resume", fork]).code, Some(0));
     let shown = world.show(fork).to_string();
-    assert!(shown.contains("the rule `list` forbids it"), "{shown}");
+    assert!(shown.contains("the rule `list` denies it"), "{shown}");
     // The rule applies to no other run.
     assert_eq!(world.run(&["run", "--fork-of", &main, "Which files?"]).code, Some(0));
     let other = world.runs().into_iter().find(|run| run["kind"] == "fork" && run["run"] != fork).unwrap();
     let shown = world.show(other["run"].as_str().unwrap()).to_string();
-    assert!(!shown.contains("forbids it"), "{shown}");
+    assert!(!shown.contains("denies it"), "{shown}");
 }
 
 #[test]

@@ -631,7 +631,7 @@ fn rules_are_kept_and_a_refusal_is_said_to_both() {
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(
         said.stderr.contains(
-            "✗ bash {\"command\":\"echo x > made\"}\n  refused: the rule `bash(echo *)` forbids it\n"
+            "✗ bash {\"command\":\"echo x > made\"}\n  refused: the rule `bash(echo *)` denies it\n"
         ),
         "{said:?}"
     );
@@ -684,7 +684,7 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
     run.stdin(theirs.try_clone().unwrap()).stdout(Stdio::null()).stderr(theirs);
     let mut child = run.spawn().unwrap();
     drop(run); // with our own ends of the terminal
-    assert!(terminal.reads("allow? y or n:").contains("the rule `read` wants a question"));
+    assert!(terminal.reads("allow? y or n:").contains("the rule `read` asks first"));
     terminal.types("n\n");
     let shown = terminal.reads("refused: ").to_owned() + terminal.reads("run ");
     assert!(shown.contains("the user said no"), "{shown}");

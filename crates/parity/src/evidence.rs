@@ -1,4 +1,4 @@
-//! The facts about a recording that its criteria need.
+//! What a recording shows, gathered for the check.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,74 +12,74 @@ use serde::Deserialize;
 use thiserror::Error;
 use wire::dialect::Dialect;
 
-/// The facts about a recording.
+/// Everything that is judged.
 #[derive(Debug)]
 pub struct Evidence {
-    /// Paths of all files and folders.
+    /// The names of all files, with folders.
     pub files: BTreeSet<String>,
     /// The manifest.
     pub manifest: Option<Manifest>,
-    /// Reason why it is not sealed, if it is not.
+    /// Why it is not sealed, where it is not.
     pub unsealed: Option<String>,
-    /// Files that were changed after it was sealed.
+    /// Files that are not what they were.
     pub damage: Vec<String>,
-    /// The scenario, if one was run.
+    /// The scenario as it was run, where one was.
     pub scenario: Option<RecordedScenario>,
     /// The lanes.
     pub ordered: OrderedExchanges,
-    /// The agents that were started.
+    /// The spawned agents.
     pub jobs: Vec<LaneJob>,
-    /// The first request of `main`.
+    /// What the first request of `main` says.
     pub opening: FirstRequest,
 }
 
 /// The first request of `main`.
 #[derive(Debug, Default)]
 pub struct FirstRequest {
-    /// Its texts, including the system prompt.
+    /// Its texts, those of the system prompt included.
     pub texts: Vec<String>,
-    /// Number of its tools, and of those with a schema.
+    /// How many tools it offers, and how many of these with a schema.
     pub tools: (usize, usize),
 }
 
-/// The members of `scenario.json` that the criteria need.
+/// `scenario.json`, as far as it is judged by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct RecordedScenario {
     /// Its name.
     pub name: String,
-    /// The prompt for the harness.
+    /// What the harness was asked.
     #[serde(default)]
     pub prompt: String,
-    /// True if the workspace must not change.
+    /// The workspace shall stay as it is.
     #[serde(default)]
     pub read_only: bool,
-    /// Features that the recording must show.
+    /// What shall be seen.
     #[serde(default)]
     pub expects: Expectations,
-    /// Fallbacks for features that the harness lacks.
+    /// What stands in for a surface that the harness does not have.
     #[serde(default)]
     pub stand_in: Vec<Fallback>,
 }
 
-/// A recording whose facts cannot be read.
+/// A recording that cannot be judged.
 #[derive(Debug, Error)]
 pub enum EvidenceError {
-    /// The recording cannot be opened.
+    /// It cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A file cannot be read.
+    /// A file of it cannot be read.
     #[error("cannot read `{}`", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// Why.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl Evidence {
-    /// Reads the facts about a recording.
+    /// Reads what a recording shows.
     pub fn gather(source: &Source) -> Result<Self, EvidenceError> {
         let dir = source.dir();
         let recording = source.recording();
@@ -97,7 +97,7 @@ impl Evidence {
             unsealed: match recording.map(|recording| recording.state()) {
                 Some(SealState::Sealed) => None,
                 Some(SealState::Unsealed { because }) => Some(because.clone()),
-                None => Some("it is a folder of dumps".to_owned()),
+                None => Some("it is a bare folder of dumps".to_owned()),
             },
             damage: recording.map(|recording| recording.damage()).transpose()?.unwrap_or_default(),
             scenario,
@@ -110,9 +110,9 @@ impl Evidence {
 
 fn opening(source: &Source, ordered: &OrderedExchanges) -> FirstRequest {
     let first = ordered.lanes.main().and_then(|lane| lane.turns.first()?.attempts.last());
-    let mut asked =
-        (0..source.len()).filter_map(|n| source.request(n).ok()).filter(|asked| Some(&asked.id) == first);
-    let Some(asked) = asked.next() else { return FirstRequest::default() };
+    let found =
+        (0..source.len()).filter_map(|n| source.request(n).ok()).find(|asked| Some(&asked.id) == first);
+    let Some(asked) = found else { return FirstRequest::default() };
     let body = asked.body.bytes.as_deref().unwrap_or_default();
     let prompt = Dialect::detect(&asked.url, body).and_then(|dialect| dialect.decode_request(body).ok());
     let Some(prompt) = prompt else { return FirstRequest::default() };
@@ -120,9 +120,9 @@ fn opening(source: &Source, ordered: &OrderedExchanges) -> FirstRequest {
         session::Block::Text { text } => Some(text.clone()),
         _ => None,
     };
-    let parts = prompt.messages.iter().flat_map(|message| &message.parts);
+    let said = prompt.messages.iter().flat_map(|message| &message.parts);
     FirstRequest {
-        texts: prompt.system.iter().chain(parts).filter_map(|part| text(&part.block)).collect(),
+        texts: prompt.system.iter().chain(said).filter_map(|part| text(&part.block)).collect(),
         tools: (prompt.tools.len(), prompt.tools.iter().filter(|tool| tool.schema.is_some()).count()),
     }
 }

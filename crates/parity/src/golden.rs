@@ -1,12 +1,13 @@
-//! Goldens: the accepted run of a scenario, and the runs that are pending.
+//! Goldens: which run of a scenario a person accepted, and which runs wait to be looked at.
 //!
 //! ```text
-//! goldens/<harness>/<version>/<scenario>/golden.json       names the accepted run and the earlier ones
+//! goldens/<harness>/<version>/<scenario>/golden.json       names the accepted run, and those before it
 //!                                       /parity.toml       rules for comparing
 //!                                       /runs/<run>/       recordings
 //! ```
 //!
-//! Start at [`ScenarioFolder`]. Recordings are never changed here. Accepting one writes `golden.json` atomically.
+//! Start at [`ScenarioFolder`]. A recording is never changed here: accepting one is writing `golden.json`, whole or not
+//! at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -17,96 +18,98 @@ use recording::{Recording, SealState, iso, sha256};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::verify::{RULES_FILE, RULES_FORMAT};
+use crate::verify::RULES_FORMAT;
 
-/// Version of `golden.json`.
+/// The version that is written.
 pub const GOLDEN_FORMAT: u32 = 1;
-/// Name of the file that names the accepted run.
+/// The file that names the accepted run.
 pub const GOLDEN_FILE: &str = "golden.json";
+/// The file with the rules for comparing.
+const RULES: &str = "parity.toml";
 const RUNS: &str = "runs";
 const MANIFEST: &str = "recording.json";
 
-/// The content of `golden.json`.
+/// `golden.json`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Golden {
     /// Version of the file.
     pub format: u32,
-    /// The accepted run: a folder in `runs/`.
+    /// The accepted run, a folder in `runs/`.
     pub run: String,
-    /// Time of the acceptance.
+    /// When it was accepted.
     pub accepted_at: String,
-    /// SHA-256 of its `recording.json`, which contains the digests of all other files.
+    /// SHA-256 of its `recording.json`, which has the digests of all its files.
     pub sha256: String,
-    /// The runs that were accepted earlier, oldest first.
+    /// The runs that were accepted before, oldest first.
     pub earlier: Vec<EarlierGolden>,
-    /// The runs that were rejected.
+    /// The runs that somebody looked at and did not want.
     pub rejected: Vec<RejectedRun>,
 }
 
-/// A run that was the golden earlier.
+/// A run that was the golden.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlierGolden {
     /// The run.
     pub run: String,
-    /// Time of the acceptance.
+    /// When it was accepted.
     pub accepted_at: String,
-    /// Time when another run replaced it.
+    /// When another one was.
     pub until: String,
     /// SHA-256 of its `recording.json`.
     pub sha256: String,
 }
 
-/// A run that was rejected.
+/// A run that was looked at and not wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RejectedRun {
     /// The run.
     pub run: String,
-    /// Time of the rejection.
+    /// When that was said.
     pub at: String,
 }
 
-/// An error about a golden.
+/// What cannot be done with a golden.
 #[derive(Debug, Error)]
 pub enum GoldenError {
-    /// The file is malformed.
-    #[error("`{}` is malformed: {why}", path.display())]
+    /// The file is not one of ours.
+    #[error("`{}` is not what it should be: {why}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The mistake.
+        /// What is wrong with it.
         why: String,
     },
-    /// A newer version of offshoot wrote the file.
+    /// It was written by a newer version.
     #[error("`{}` was written by a newer version of offshoot (format {format})", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Version of the file.
+        /// Its version.
         format: u32,
     },
-    /// The scenario has no golden.
+    /// It has no golden.
     #[error("`{}` has no golden", dir.display())]
     NoGolden {
-        /// Folder of the scenario.
+        /// The scenario's folder.
         dir: PathBuf,
     },
-    /// The golden was changed after it was accepted.
+    /// The golden is not what was accepted.
     #[error("`{}` is not the recording that was accepted", run.display())]
     Changed {
-        /// Folder of the run.
+        /// Its folder.
         run: PathBuf,
     },
     /// A file cannot be read or written.
     #[error("cannot {what} `{}`", path.display())]
     Io {
-        /// The operation, such as `write`.
+        /// As in `write`.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// Why.
         #[source]
         source: io::Error,
     },
@@ -118,22 +121,22 @@ pub struct ScenarioFolder {
     dir: PathBuf,
 }
 
-/// Runs that are newer than the golden, and neither accepted nor rejected.
+/// Runs that are newer than the golden and that nobody has decided on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingRuns {
-    /// Runs that can be accepted, oldest first.
+    /// Those that can be accepted, oldest first.
     pub runs: Vec<String>,
-    /// Runs that cannot be accepted, with the reasons.
+    /// Those that cannot, and why.
     pub skipped: Vec<(String, String)>,
 }
 
 impl ScenarioFolder {
-    /// Returns the folder with this path.
+    /// The folder of that path.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// Returns the scenario folder of a recording at `…/SCENARIO/runs/RUN`, and the run.
+    /// The folder that a recording of this name lies in, and its run, where it lies in one: `…/SCENARIO/runs/RUN`.
     pub fn containing(recording: &Path, scenario: Option<&str>) -> io::Result<Option<(Self, String)>> {
         let real = recording.canonicalize()?;
         let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
@@ -142,20 +145,20 @@ impl ScenarioFolder {
         };
         let Some(dir) = runs.parent().filter(|dir| dir.ancestors().nth(3).is_some()) else { return Ok(None) };
         let is_its = scenario.is_none_or(|scenario| name(dir).as_deref() == Some(scenario));
-        // The path of the caller is shorter, if it leads to the same folder.
+        // The path as it was given is shorter to read, where it says enough.
         let given = recording.parent().and_then(Path::parent).filter(|given| !given.as_os_str().is_empty());
         let shown = given.filter(|given| given.canonicalize().is_ok_and(|given| given == dir)).unwrap_or(dir);
         Ok(name(&real).filter(|_| is_its).map(|run| (Self::new(shown), run)))
     }
 
-    /// Lists the scenarios below a folder that have a golden, sorted.
+    /// Every scenario below a folder that has a golden, sorted.
     pub fn list_accepted(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
         let mut all = Self::below(goldens)?;
         all.retain(|folder| folder.dir.join(GOLDEN_FILE).exists());
         Ok(all)
     }
 
-    /// Lists the scenarios below a folder that have recordings but no golden, sorted, each with its newest valid run.
+    /// Every scenario below a folder that has recordings and no golden, sorted, with its newest run that can be one.
     pub fn list_unaccepted(goldens: &Path) -> Result<Vec<(Self, String)>, GoldenError> {
         let mut found = Vec::new();
         for folder in
@@ -185,22 +188,22 @@ impl ScenarioFolder {
         Ok(level.into_iter().map(Self::new).collect())
     }
 
-    /// Returns the path.
+    /// Where it is.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns the path of the rules, which may not exist.
+    /// Where its rules are, whether there are any or not.
     pub fn rules_file(&self) -> PathBuf {
-        self.dir.join(RULES_FILE)
+        self.dir.join(RULES)
     }
 
-    /// Returns the path of a run.
+    /// Where a run is.
     pub fn run_dir(&self, run: &str) -> PathBuf {
         self.dir.join(RUNS).join(run)
     }
 
-    /// Reads `golden.json`, if it exists.
+    /// What `golden.json` says; `None` where there is none.
     pub fn golden(&self) -> Result<Option<Golden>, GoldenError> {
         let path = self.dir.join(GOLDEN_FILE);
         let bytes = match fs::read(&path) {
@@ -211,7 +214,7 @@ impl ScenarioFolder {
         read(&bytes, path).map(Some)
     }
 
-    /// Makes a run the golden. The previous golden is kept.
+    /// Makes a run the golden; the one before is kept.
     pub fn accept(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
         let path = self.run_dir(run).join(MANIFEST);
         let manifest = fs::read(&path).map_err(|source| GoldenError::Io { what: "read", path, source })?;
@@ -220,7 +223,7 @@ impl ScenarioFolder {
         Ok(golden)
     }
 
-    /// Returns the folder of the golden. Fails if it was changed after it was accepted.
+    /// The folder of the golden; an error where it is not the recording that was accepted.
     pub fn accepted_run(&self) -> Result<PathBuf, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
         let run = self.run_dir(&golden.run);
@@ -232,17 +235,17 @@ impl ScenarioFolder {
         }
     }
 
-    /// Copies a recording to a run of this name, or of a similar name if that one is taken. Returns the name. A recording
-    /// that was copied before is not copied again.
+    /// Copies a recording here as a run of that name, or of one like it where that is taken; returns the name. One that
+    /// is here already is not copied again.
     ///
-    /// Links are not copied, because recordings contain none.
+    /// Links are not copied: no recording of ours has any.
     pub fn import(&self, recording: &Path, name: &str) -> Result<String, GoldenError> {
         let names = std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
         let manifest = fs::read(recording.join(MANIFEST)).ok();
         let is_it =
             |run: &str| manifest.is_some() && fs::read(self.run_dir(run).join(MANIFEST)).ok() == manifest;
         let mut fitting = names.filter(|run| !self.run_dir(run).exists() || is_it(run));
-        let run = fitting.next().expect("the names are unlimited");
+        let run = fitting.next().expect("there are names without end");
         if self.run_dir(&run).exists() {
             return Ok(run);
         }
@@ -258,7 +261,7 @@ impl ScenarioFolder {
         copied.map(|()| run).map_err(failed)
     }
 
-    /// Rejects a run.
+    /// Notes that a run is not wanted.
     pub fn reject(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
         let mut golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
         golden.rejected.retain(|rejected| rejected.run != run);
@@ -267,7 +270,8 @@ impl ScenarioFolder {
         Ok(golden)
     }
 
-    /// Lists the pending runs: those that began after the golden, and were neither accepted nor rejected.
+    /// The runs that wait to be looked at: those that began after the golden did, and that were neither accepted nor
+    /// rejected.
     pub fn pending(&self) -> Result<PendingRuns, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
         let since = started(&self.run_dir(&golden.run)).unwrap_or_default();
@@ -290,7 +294,7 @@ impl ScenarioFolder {
         Ok(pending)
     }
 
-    /// Appends a rule to `parity.toml`.
+    /// Adds a rule to `parity.toml`; what stands there stays as it is.
     pub fn add_rule(&self, rule: &str) -> Result<(), GoldenError> {
         let path = self.rules_file();
         let before = match fs::read_to_string(&path) {
@@ -323,7 +327,7 @@ impl Golden {
     }
 }
 
-/// Sets the reason of a suggested rule.
+/// A mask that somebody gave a reason for, ready for `parity.toml`.
 pub fn set_reason(mask: &str, reason: &str) -> String {
     let reason = format!("reason = {}", toml_string(reason));
     let is_reason = |line: &str| line.split('=').next().is_some_and(|name| name.trim() == "reason");
@@ -358,7 +362,7 @@ fn accepted(before: Option<Golden>, run: &str, sha256: &str, at: &str) -> Golden
     });
     golden.rejected.retain(|rejected| rejected.run != run);
     if golden.run == run && golden.sha256 == sha256 {
-        return golden; // it keeps the time of its acceptance
+        return golden; // it is the golden already, since then
     }
     if !golden.run.is_empty() {
         golden.earlier.push(EarlierGolden {
@@ -373,13 +377,13 @@ fn accepted(before: Option<Golden>, run: &str, sha256: &str, at: &str) -> Golden
 
 fn read(bytes: &[u8], path: PathBuf) -> Result<Golden, GoldenError> {
     #[derive(Deserialize)]
-    struct VersionedGolden {
+    struct Versioned {
         format: u32,
     }
     let malformed = |path: PathBuf, why: &dyn ToString| GoldenError::Malformed { path, why: why.to_string() };
-    match serde_json::from_slice::<VersionedGolden>(bytes) {
+    match serde_json::from_slice::<Versioned>(bytes) {
         Err(error) => return Err(malformed(path, &error)),
-        Ok(VersionedGolden { format }) if format > GOLDEN_FORMAT => {
+        Ok(Versioned { format }) if format > GOLDEN_FORMAT => {
             return Err(GoldenError::Newer { path, format });
         }
         Ok(_) => {}
@@ -395,13 +399,13 @@ fn read(bytes: &[u8], path: PathBuf) -> Result<Golden, GoldenError> {
     }
 }
 
-/// Returns whether a name is a plain folder name.
+/// A name that is a folder in another and nothing else.
 pub fn is_folder_name(name: &str) -> bool {
     let odd = |c: char| c == '/' || c == '\\' || c.is_control();
     !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && !name.contains(odd)
 }
 
-/// Returns the start time of a run, or the reason why it cannot be a golden.
+/// When a run began; else why it can be nobody's golden.
 fn started(run: &Path) -> Result<String, String> {
     let recording = Recording::open(run).map_err(|error| error.to_string())?;
     match (recording.state(), recording.manifest()) {
@@ -444,20 +448,20 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     File::open(to)?.sync_all()
 }
 
-/// Replaces a file by renaming a new one, so that a crash leaves one of the two whole.
+/// Written beside and renamed over: there is always one whole file, also after a crash.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = dir.join(format!(".{name}.{}", std::process::id()));
+    let beside = dir.join(format!(".{name}.{}", std::process::id()));
     let written = (|| {
-        let mut file = File::create(&temporary)?;
+        let mut file = File::create(&beside)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&temporary, path)?;
+        fs::rename(&beside, path)?;
         File::open(dir)?.sync_all()
     })();
     if written.is_err() {
-        let _ = fs::remove_file(&temporary); // the error that matters is the one we return
+        let _ = fs::remove_file(&beside); // the error that matters is the one we return
     }
     written
 }

@@ -6,7 +6,7 @@ use super::front::{DefinitionError, Front, Key};
 use super::keys::{Keys, UnusedKey, steps};
 use super::rule::ToolRule;
 use super::tools::{ToolSelection, is_known};
-use crate::List;
+use crate::RuleList;
 
 /// Maximum length of a name.
 const MAX_NAME: usize = 64;
@@ -86,7 +86,7 @@ impl Agent {
 
 impl Agent {
     /// Returns its permission rules.
-    pub fn permissions(&self) -> Vec<(List, String)> {
+    pub fn permissions(&self) -> Vec<(RuleList, String)> {
         self.rules.iter().filter_map(ToolRule::permission).chain(self.tools.only()).collect()
     }
 }
@@ -135,13 +135,13 @@ fn take_rules(
         let ToolRule { tool, pattern, answer } = rule;
         let why = match (answer, pattern) {
             _ if !is_known(tool, known) => no_tool(tool),
-            (List::Allow, None) => format!("`{tool}`: an agent cannot allow itself anything"),
-            (List::Deny, None) => {
+            (RuleList::Allow, None) => format!("`{tool}`: an agent cannot allow itself anything"),
+            (RuleList::Deny, None) => {
                 tools.leave_out(tool);
                 continue;
             }
             _ if rule.is_enforceable() => continue,
-            (List::Allow, Some(pattern)) => format!("`{tool}({pattern})` is not supported"),
+            (RuleList::Allow, Some(pattern)) => format!("`{tool}({pattern})` is not supported"),
             (_, pattern) => {
                 tools.leave_out(tool);
                 let pattern = pattern.as_deref().unwrap_or_default();

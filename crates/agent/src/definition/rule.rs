@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::front::{DefinitionError, Key};
 use super::keys::brief;
-use crate::List;
+use crate::RuleList;
 use crate::permission::FILES;
 use crate::tool_names::canonical;
 
@@ -16,13 +16,13 @@ pub struct ToolRule {
     /// The pattern for arguments. `None` matches all.
     pub pattern: Option<String>,
     /// The effect.
-    pub answer: List,
+    pub answer: RuleList,
 }
 
 impl ToolRule {
     /// Returns the permission rule, if it depends on the call.
-    pub fn permission(&self) -> Option<(List, String)> {
-        if self.pattern.is_none() && self.answer != List::Ask {
+    pub fn permission(&self) -> Option<(RuleList, String)> {
+        if self.pattern.is_none() && self.answer != RuleList::Ask {
             return None;
         }
         self.is_enforceable().then(|| (self.answer, self.text()))
@@ -30,12 +30,12 @@ impl ToolRule {
 
     /// Returns whether it can be checked for each call.
     pub(super) fn is_enforceable(&self) -> bool {
-        crate::Rules::default().add(self.answer, &self.text()).is_ok()
+        crate::PermissionRules::default().add(self.answer, &self.text()).is_ok()
     }
 
     fn text(&self) -> String {
         match (&self.pattern, self.answer) {
-            (Some(patterns), List::Only) => {
+            (Some(patterns), RuleList::Only) => {
                 let each: Vec<String> =
                     patterns.lines().map(|pattern| format!("{}({pattern})", self.tool)).collect();
                 each.join("\n")
@@ -46,7 +46,7 @@ impl ToolRule {
     }
 
     /// Parses a rule in a list of tools, such as `Bash(git push:*)`.
-    pub(super) fn parse(text: &str, answer: List) -> Self {
+    pub(super) fn parse(text: &str, answer: RuleList) -> Self {
         let (tool, pattern) = match text.split_once('(') {
             Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
             None => (text, None),
@@ -83,7 +83,7 @@ impl ToolRule {
                     others.push(name.clone());
                 }
                 (Value::Object(patterns), _) => {
-                    let patterns: Vec<(&str, List)> = patterns
+                    let patterns: Vec<(&str, RuleList)> = patterns
                         .iter()
                         .map(|(pattern, said)| Ok((pattern.as_str(), answer(said)?)))
                         .collect::<Result<_, _>>()?;
@@ -96,7 +96,7 @@ impl ToolRule {
             }
         }
         // In both harnesses, `edit` covers all tools that change files.
-        let writes = rules.iter().filter(|rule| rule.tool == "edit" && rule.answer != List::Allow);
+        let writes = rules.iter().filter(|rule| rule.tool == "edit" && rule.answer != RuleList::Allow);
         let writes: Vec<Self> =
             writes.map(|rule| Self { tool: "write".to_owned(), ..rule.clone() }).collect();
         rules.extend(writes);
@@ -105,9 +105,9 @@ impl ToolRule {
 }
 
 /// Converts the patterns of a tool. If `*` is denied, only the other patterns remain allowed.
-fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<ToolRule> {
+fn of_patterns(tool: &str, patterns: &[(&str, RuleList)]) -> Vec<ToolRule> {
     let of_files = FILES.contains(&tool);
-    let patterns: Vec<(String, List)> = patterns
+    let patterns: Vec<(String, RuleList)> = patterns
         .iter()
         .map(|(pattern, answer)| match of_files && *pattern != "*" {
             true => (across_folders(pattern), *answer),
@@ -120,11 +120,11 @@ fn of_patterns(tool: &str, patterns: &[(&str, List)]) -> Vec<ToolRule> {
     };
     let left: Vec<&str> = patterns
         .iter()
-        .filter(|(pattern, answer)| pattern != "*" && *answer != List::Deny)
+        .filter(|(pattern, answer)| pattern != "*" && *answer != RuleList::Deny)
         .map(|(pattern, _)| pattern.as_str())
         .collect();
     let each = patterns.iter().map(|(pattern, answer)| match (pattern.as_str(), answer) {
-        ("*", List::Deny) if !left.is_empty() => rule(Some(&left.join("\n")), List::Only),
+        ("*", RuleList::Deny) if !left.is_empty() => rule(Some(&left.join("\n")), RuleList::Only),
         ("*", answer) => rule(None, *answer),
         (pattern, answer) => rule(Some(pattern), *answer),
     });
@@ -156,11 +156,11 @@ fn across_folders(pattern: &str) -> String {
     ours
 }
 
-fn answer(word: &str) -> Option<List> {
+fn answer(word: &str) -> Option<RuleList> {
     match word {
-        "allow" => Some(List::Allow),
-        "ask" => Some(List::Ask),
-        "deny" => Some(List::Deny),
+        "allow" => Some(RuleList::Allow),
+        "ask" => Some(RuleList::Ask),
+        "deny" => Some(RuleList::Deny),
         _ => None,
     }
 }

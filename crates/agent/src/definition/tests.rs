@@ -242,11 +242,11 @@ fn a_star_of_opencode_s_goes_through_folders() {
         ("[a].{b,c}", &["[a].{b,c}"], &["a.b"]),
     ] {
         let folders = Folders::new(&[("user:agents/a.md", &front(pattern))]);
-        let mut rules = crate::Rules::default();
+        let mut rules = crate::PermissionRules::default();
         for (list, rule) in folders.load().agents[0].permissions() {
             rules.add(list, &rule).expect("a rule");
         }
-        let is_closed = |place: &&&str| rules.why_closed(Path::new(place), false).is_some();
+        let is_closed = |place: &&&str| rules.file_denial(Path::new(place), false).is_some();
         assert_eq!(
             closed.iter().filter(|place| !is_closed(place)).collect::<Vec<_>>(),
             [&""; 0],

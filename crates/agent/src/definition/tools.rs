@@ -9,7 +9,7 @@ use super::front::{DefinitionError, Key};
 use super::keys::brief;
 use super::rule::ToolRule;
 use crate::tool_names::canonical;
-use crate::{List, Rules};
+use crate::{PermissionRules, RuleList};
 
 /// A selection of tools by our names. `*` matches any characters.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,7 +69,7 @@ impl ToolSelection {
             return;
         }
         let rule = name.split_whitespace().collect::<Vec<_>>().join(" ");
-        match Rules::default().add(List::Only, &rule) {
+        match PermissionRules::default().add(RuleList::Only, &rule) {
             Ok(()) => self.partial.push(rule),
             Err(why) => {
                 self.unclear.push(tool_of(&rule).into_owned());
@@ -85,14 +85,14 @@ impl ToolSelection {
     }
 
     /// Returns the rule for tools that are allowed only in part.
-    pub fn only(&self) -> Option<(List, String)> {
+    pub fn only(&self) -> Option<(RuleList, String)> {
         let rules: Vec<&str> = self.narrowing().collect();
-        (!rules.is_empty()).then(|| (List::Only, rules.join("\n")))
+        (!rules.is_empty()).then(|| (RuleList::Only, rules.join("\n")))
     }
 
     /// Returns its rules as `deny` rules.
     pub(super) fn forbidding(&self) -> impl Iterator<Item = ToolRule> {
-        self.partial.iter().map(|rule| ToolRule::parse(rule, List::Deny))
+        self.partial.iter().map(|rule| ToolRule::parse(rule, RuleList::Deny))
     }
 
     /// Leaves a tool out.

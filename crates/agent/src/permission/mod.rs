@@ -1,16 +1,17 @@
-//! What an agent may do: rules that allow, ask and deny, on tools and what they are called with.
+//! Permission rules: which calls an agent may make, needs to ask about, or may never make.
 //!
-//! A deny wins over everything. An allow is an exception to an ask; where no rule speaks, a call is made. A question that
-//! nobody is there to answer is a no.
+//! Start at [`PermissionRules::judge`]. A deny always wins. An allow is an exception to an ask. A call that no rule matches is made.
+//! Without an approver, a question is answered with no. [`reader`] finds the commands of a command line.
 
 mod argument;
 mod line;
 mod path_rules;
 mod programs;
+mod reader;
 mod rule;
-mod shell;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::path::Path;
 
@@ -19,48 +20,49 @@ use serde_json::Value;
 
 use crate::future::BoxFuture;
 use crate::workspace::Workspace;
+use line::Line;
 pub(crate) use rule::FILES;
-use rule::{Covers, Rule, Subject};
+use rule::{Match, Rule, Subject};
 
-/// Rules as somebody wrote them.
+/// Permission rules of one source, or of several.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct PermissionRules {
     allow: Vec<Rule>,
     ask: Vec<Rule>,
     deny: Vec<Rule>,
-    /// Each is all that is left of the tools that it names.
+    /// Each set lists the only calls that may be made of the tools it names.
     only: Vec<Vec<Rule>>,
-    /// What needs no question that only a project's settings want.
-    lent: Vec<Rule>,
+    /// Exceptions to questions of a project's settings, not to the user's own.
+    project_exceptions: Vec<Rule>,
 }
 
-/// What is to become of a call.
+/// The decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Judgement {
-    /// It is made.
+pub enum Decision {
+    /// Make the call.
     Allow,
-    /// Somebody is asked, for this reason.
+    /// Ask for approval, for this reason.
     Ask(String),
-    /// It is not made, for this reason.
+    /// Refuse the call, for this reason.
     Deny(String),
 }
 
-/// Which list a rule belongs to.
+/// The list that a rule belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum List {
-    /// What needs no question.
+pub enum RuleList {
+    /// Calls that need no question.
     Allow,
-    /// What is asked about.
+    /// Calls that need a question.
     Ask,
-    /// What is never done.
+    /// Calls that are never made.
     Deny,
-    /// What is left of a tool, several rules on a line each: all other calls of the tools they name are not made.
+    /// The only calls of the tools they name, one rule per line. All other calls of these tools are refused.
     Only,
 }
 
-impl Judgement {
-    /// What both want: a no before a question, and that before a yes.
+impl Decision {
+    /// Returns the stricter of two decisions.
     pub(crate) fn and(self, other: Self) -> Self {
         match (&self, &other) {
             (Self::Deny(_), _) | (Self::Ask(_), Self::Ask(_) | Self::Allow) => self,
@@ -69,122 +71,127 @@ impl Judgement {
     }
 }
 
-impl Rules {
-    /// An agent's own rules, as they were stored. One that cannot be read, as an older version may find, forbids all.
-    pub(crate) fn stored(rules: &[(List, String)]) -> Self {
+impl PermissionRules {
+    /// Reads an agent's stored rules. A rule that cannot be read, for example of a newer version, denies everything.
+    pub(crate) fn stored(rules: &[(RuleList, String)]) -> Self {
         let mut known = Self::default();
         for (list, rule) in rules {
             if known.add(*list, rule).is_err() {
-                known.add(List::Deny, "*").expect("a rule");
+                known.add(RuleList::Deny, "*").expect("a rule");
             }
         }
         known
     }
 
-    /// Adds a rule; an error says what is wrong with it.
-    pub fn add(&mut self, list: List, rule: &str) -> Result<(), String> {
+    /// Adds a rule, or returns what is wrong with it.
+    pub fn add(&mut self, list: RuleList, rule: &str) -> Result<(), String> {
         match list {
-            List::Allow => self.allow.push(Rule::parse(rule)?),
-            List::Ask => self.ask.push(Rule::parse(rule)?),
-            List::Deny => self.deny.push(Rule::parse(rule)?),
-            List::Only => self.only.push(rule.lines().map(Rule::parse).collect::<Result<_, _>>()?),
+            RuleList::Allow => self.allow.push(Rule::parse(rule)?),
+            RuleList::Ask => self.ask.push(Rule::parse(rule)?),
+            RuleList::Deny => self.deny.push(Rule::parse(rule)?),
+            RuleList::Only => self.only.push(rule.lines().map(Rule::parse).collect::<Result<_, _>>()?),
         }
         Ok(())
     }
 
-    /// Rules about tools that there are none of: mistyped, most likely.
-    pub fn about_nothing<'r>(&'r self, tools: &[&str]) -> Vec<&'r str> {
+    /// Returns the rules that match no available tool, which are probably mistyped.
+    pub fn unmatched<'r>(&'r self, tools: &[&str]) -> Vec<&'r str> {
         let all = self.allow.iter().chain(&self.ask).chain(&self.deny).chain(self.only.iter().flatten());
         all.filter(|rule| !tools.iter().any(|tool| rule.names(tool))).map(|rule| rule.text.as_str()).collect()
     }
 
-    /// What these say and those as well.
-    pub fn extend(&mut self, more: Rules) {
+    /// Adds all rules of another set.
+    pub fn extend(&mut self, more: PermissionRules) {
         self.allow.extend(more.allow);
         self.ask.extend(more.ask);
         self.deny.extend(more.deny);
         self.only.extend(more.only);
-        self.lent.extend(more.lent);
+        self.project_exceptions.extend(more.project_exceptions);
     }
 
-    /// These, as a project says them that nobody has accepted.
-    pub(crate) fn of_project(mut self) -> Self {
+    /// Marks the rules as those of a project that the user has not accepted.
+    pub(crate) fn into_project_rules(mut self) -> Self {
         self.ask.iter_mut().for_each(|rule| rule.is_project = true);
         self
     }
 
-    /// What those allow is an exception to what a project asks about, and not to what the user does.
-    pub(crate) fn lend(&mut self, more: &Rules) {
-        self.lent.extend(more.allow.iter().cloned());
+    /// Adds allow rules as exceptions to questions of a project's settings, not to the user's own.
+    pub(crate) fn add_project_exceptions(&mut self, more: &PermissionRules) {
+        self.project_exceptions.extend(more.allow.iter().cloned());
     }
 
-    /// Why a file is not to be read, or written, by any tool.
-    pub(crate) fn why_closed(&self, place: &Path, writing: bool) -> Option<String> {
+    /// Returns why no tool may read, or write, a file.
+    pub(crate) fn file_denial(&self, place: &Path, writing: bool) -> Option<String> {
         let tools: &[&str] = if writing { &["write", "edit"] } else { &["read"] };
-        let rule = self.deny.iter().find(|rule| tools.iter().any(|tool| rule.closes(tool, place)));
+        let rule = self.deny.iter().find(|rule| tools.iter().any(|tool| rule.covers_path(tool, place)));
         if let Some(rule) = rule {
-            return Some(format!("the rule `{}` forbids it", rule.text));
+            return Some(format!("the rule `{}` denies it", rule.text));
         }
         let subject = Subject::Path(place.to_owned());
-        let is_left = |set: &&Vec<Rule>| tools.iter().any(|tool| leaves(set, tool, &subject));
-        self.only.iter().find(|set| !is_left(set)).map(|set| only(set))
+        let is_permitted = |set: &&Vec<Rule>| tools.iter().any(|tool| permits(set, tool, &subject));
+        self.only.iter().find(|set| !is_permitted(set)).map(|set| only_reason(set))
     }
 
-    /// Whether some places may be closed to whoever reads.
-    pub(crate) fn close_some(&self) -> bool {
+    /// Returns whether any file may be denied to reading tools.
+    pub(crate) fn may_deny_reads(&self) -> bool {
         !self.only.is_empty() || self.deny.iter().any(|rule| rule.names("read"))
     }
 
-    /// Whether a walk through folders leaves a place out: nobody can be asked for each of many files.
-    pub(crate) fn keeps_from_walks(&self, place: &Path) -> bool {
-        self.deny.iter().chain(&self.ask).any(|rule| rule.closes_place("read", place))
+    /// Returns whether a walk through folders skips a path, because it cannot ask for each file.
+    pub(crate) fn is_skipped_in_walks(&self, place: &Path) -> bool {
+        self.deny.iter().chain(&self.ask).any(|rule| rule.names_path("read", place))
     }
 
-    /// What is to become of a call.
-    pub(crate) fn judge(&self, tool: &str, input: &Value, workspace: &Workspace) -> Judgement {
+    /// Decides about a call.
+    pub(crate) fn judge(&self, tool: &str, input: &Value, workspace: &Workspace) -> Decision {
         let subject = subject(tool, input, workspace);
-        let tools = || std::iter::once(tool).chain(meant_as_well(tool));
-        let covers =
-            |rule: &Rule| tools().map(|tool| rule.forbids(tool, &subject)).max().unwrap_or(Covers::No);
-        let denied = self.deny.iter().map(|rule| (covers(rule), rule.text.as_str()));
-        let denied = denied.max_by_key(|(covers, _)| *covers).filter(|(covers, _)| *covers > Covers::No);
-        if let Some((Covers::Yes, rule)) = denied {
-            return Judgement::Deny(format!("the rule `{rule}` forbids it"));
+        let tools = || std::iter::once(tool).chain(related_tool(tool));
+        let matches =
+            |rule: &Rule| tools().map(|tool| rule.restricts(tool, &subject)).max().unwrap_or(Match::No);
+        let denied = self.deny.iter().map(|rule| (matches(rule), rule.text.as_str()));
+        let denied = denied.max_by_key(|(found, _)| *found).filter(|(found, _)| *found > Match::No);
+        if let Some((Match::Yes, rule)) = denied {
+            return Decision::Deny(format!("the rule `{rule}` denies it"));
         }
-        if let Some(set) = self.only.iter().find(|set| !leaves(set, tool, &subject)) {
-            return Judgement::Deny(only(set));
+        if let Some(set) = self.only.iter().find(|set| !permits(set, tool, &subject)) {
+            return Decision::Deny(only_reason(set));
         }
         if let Some((_, rule)) = denied {
-            let why = format!("whether the rule `{rule}` forbids it cannot be told before it runs");
-            return Judgement::Ask(why);
+            let reason = match &subject {
+                Subject::Command(Line { unresolved: Some(reason), .. }) => reason.as_str(),
+                Subject::Command(_) => "its words occur in the line",
+                _ => "the path that it means is unknown",
+            };
+            return Decision::Ask(format!("the rule `{rule}` may deny it: {reason}"));
         }
-        // What is allowed by either name is no question by that name.
+        // A call that is allowed under either name of the tool needs no question under that name.
         let is_allowed = |rules: &[Rule], name: &str| {
             allows(rules, tool, &subject) || (name != tool && allows(rules, name, &subject))
         };
         let asks = |rule: &&Rule| {
-            tools().filter(|name| rule.forbids(name, &subject) > Covers::No).any(|name| {
-                let is_lent = rule.is_project && is_allowed(&self.lent, name);
-                !is_lent && !is_allowed(&self.allow, name)
+            tools().filter(|name| rule.restricts(name, &subject) > Match::No).any(|name| {
+                let is_excepted = rule.is_project && is_allowed(&self.project_exceptions, name);
+                !is_excepted && !is_allowed(&self.allow, name)
             })
         };
         match self.ask.iter().find(asks) {
-            Some(rule) => Judgement::Ask(format!("the rule `{}` wants a question", rule.text)),
-            None => Judgement::Allow,
+            Some(rule) => Decision::Ask(format!("the rule `{}` asks first", rule.text)),
+            None => Decision::Allow,
         }
     }
 }
 
-/// Whether one of the rules allows the call; of a command line, each of its commands.
+/// Returns whether the rules allow the call; of a command line, each of its commands.
 fn allows(rules: &[Rule], tool: &str, subject: &Subject) -> bool {
     let by_one = |command| rules.iter().any(|rule| rule.allows(tool, subject, command));
     if by_one(None) {
         return true;
     }
     match subject {
-        // Each of its commands must be allowed, and it may do nothing besides.
+        // Each of its commands must be allowed, and it may do nothing else.
         Subject::Command(line) => {
             !line.is_more
+                && line.unresolved.is_none()
                 && !line.commands.is_empty()
                 && line.commands.iter().all(|command| by_one(Some(command.as_slice())))
         }
@@ -192,25 +199,25 @@ fn allows(rules: &[Rule], tool: &str, subject: &Subject) -> bool {
     }
 }
 
-/// Whether what is left of the tools leaves the call. Whoever may read some files only may search no others.
-fn leaves(set: &[Rule], tool: &str, subject: &Subject) -> bool {
+/// Returns whether a set of only-rules permits the call. An agent that may read some files only may search no others.
+fn permits(set: &[Rule], tool: &str, subject: &Subject) -> bool {
     let also = WALKS.contains(&tool).then_some("read");
     let mut named = std::iter::once(tool).chain(also).filter(|tool| set.iter().any(|rule| rule.names(tool)));
     named.all(|tool| allows(set, tool, subject))
 }
 
-/// Why a call is not left.
-fn only(set: &[Rule]) -> String {
+/// Returns the reason for a refusal by a set of only-rules.
+fn only_reason(set: &[Rule]) -> String {
     let rules: Vec<String> = set.iter().map(|rule| format!("`{}`", rule.text)).collect();
-    format!("of its tools only {} may be called here", rules.join(", "))
+    format!("only {} may be called here", rules.join(", "))
 }
 
-/// The tools that look through folders.
+/// Tools that search folders.
 const WALKS: &[&str] = &["list", "glob", "grep"];
 
-/// The tool whose rules hold for that one, too: whoever may not read a file may not have it searched either, and who may
-/// not write one may not edit it.
-fn meant_as_well(tool: &str) -> Option<&'static str> {
+/// Returns the tool whose rules also apply: a file that may not be read may not be searched, and one that may not be
+/// written may not be edited.
+fn related_tool(tool: &str) -> Option<&'static str> {
     match tool {
         "write" => Some("edit"),
         "edit" => Some("write"),
@@ -218,62 +225,62 @@ fn meant_as_well(tool: &str) -> Option<&'static str> {
     }
 }
 
-/// What a call is about.
+/// Returns the subject of a call.
 fn subject(tool: &str, input: &Value, workspace: &Workspace) -> Subject {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     match tool {
-        "bash" => text("command").map_or(Subject::Nothing, |command| Subject::Command(shell::read(command))),
+        "bash" => text("command").map_or(Subject::Nothing, |command| Subject::Command(reader::read(command))),
         _ if FILES.contains(&tool) => {
             let path = text("path").unwrap_or(".");
-            // A path that leads nowhere is refused by the tool itself; until then it is what it says.
+            // The tool itself refuses a path that leads nowhere.
             Subject::Path(workspace.resolve(Path::new(path)).unwrap_or_else(|_| path.into()))
         }
         "web_fetch" => {
-            // Read as `web_fetch` reads it, so that both speak of one host.
+            // Parsed as in `web_fetch`, so that both see the same host.
             let host = text("url").and_then(|url| url::Url::parse(url.trim()).ok());
             let host = host.and_then(|url| Some(url.host_str()?.trim_end_matches('.').to_ascii_lowercase()));
             host.map_or(Subject::Nothing, Subject::Host)
         }
         "skill" => text("name").map_or(Subject::Nothing, |name| Subject::Name(name.to_owned())),
-        _ => input.as_object().map_or(Subject::Nothing, |fields| argument::all(fields, workspace)),
+        _ => input.as_object().map_or(Subject::Nothing, |fields| argument::subject(fields, workspace)),
     }
 }
 
-/// Somebody who can be asked.
-pub trait Asker: Send + Sync {
-    /// Whether a call may be made.
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+/// Answers permission questions.
+pub trait Approver: Send + Sync {
+    /// Asks whether a call may be made.
+    fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer>;
 }
 
-/// A call that somebody is asked about.
+/// A question about a call.
 #[derive(Clone, Debug)]
-pub struct Question {
-    /// The agent that wants it.
+pub struct PermissionQuestion {
+    /// The agent that makes the call.
     pub agent: String,
     /// The tool.
     pub tool: String,
-    /// What it would be called with, as the model wrote it.
+    /// Its input, as the model wrote it.
     pub input: String,
-    /// Why it is a question.
+    /// The reason for the question.
     pub why: String,
 }
 
-/// What was answered.
+/// The answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It may be made.
+pub enum PermissionAnswer {
+    /// Make the call.
     Yes,
-    /// It may not, for this reason.
+    /// Refuse the call, for this reason.
     No(String),
 }
 
-/// Nobody is there.
+/// Refuses every question, because no person is there to answer.
 #[derive(Clone, Copy, Debug)]
-pub struct NobodyToAsk;
+pub struct NoApprover;
 
-impl Asker for NobodyToAsk {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
-        let why = format!("{}, and nobody is there to be asked", question.why);
-        Box::pin(std::future::ready(Answer::No(why)))
+impl Approver for NoApprover {
+    fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
+        let why = format!("{}, and there is no terminal to ask on", question.why);
+        Box::pin(std::future::ready(PermissionAnswer::No(why)))
     }
 }

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use super::Rules;
+use super::PermissionRules;
 use crate::workspace::PathRules;
 
-impl PathRules for Rules {
+impl PathRules for PermissionRules {
     fn denial_reason(&self, place: &Path, writing: bool) -> Option<String> {
-        self.why_closed(place, writing)
+        self.file_denial(place, writing)
     }
 
     fn denies_any(&self) -> bool {
-        self.close_some()
+        self.may_deny_reads()
     }
 
     fn is_excluded_from_walks(&self, place: &Path) -> bool {
-        self.keeps_from_walks(place)
+        self.is_skipped_in_walks(place)
     }
 }

@@ -1,446 +1,649 @@
-//! Which programs run others, and which of their words are commands.
+//! What a simple command runs besides its own program.
+//!
+//! Start at [`analyze`]. Built-ins of the shell, shells, programs that run their words, and programs that never do are
+//! tables. Of any other program, nothing is known: its words may be run, so unknown words make the line unresolved.
 
-use super::line::Word;
+use super::line::{Word, base};
+use super::reader::{Scan, Token};
+use super::variables;
 
-/// Shells.
-const SHELLS: &[&str] =
-    &["sh", "bash", "rbash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "yash"];
-
-/// Others that read their words as a command line.
-const READERS: &[&str] = &["eval", "su", "ssh", "watch", "script"];
-
-/// Others that take some of their words for commands, or for what substitutes.
-const EVALUATE: &[&str] = &[
-    "trap",
-    "alias",
-    "let",
-    "mapfile",
-    "readarray",
-    "complete",
-    "compgen",
-    "bind",
-    "env",
-    "flock",
-    "coproc",
-    "runuser",
-    "sg",
-];
-
-/// Programs that start a shell of their own or take commands from where nobody looks, and what gives programs and
-/// built-ins other names.
-const OPAQUE: &[&str] = &[
-    "su",
-    "runuser",
-    "sg",
-    "newgrp",
-    "login",
-    "ssh",
-    "script",
-    "unshare",
-    "nsenter",
-    "chroot",
-    "fakeroot",
-    "setarch",
-    "linux32",
-    "linux64",
-    "parallel",
-    "sem",
-    "at",
-    "batch",
-    "crontab",
-    "socat",
-    "tmux",
-    "screen",
-    "alias",
-    "enable",
-    "history",
-    "fc",
-    "run-parts",
-    "systemd-run",
-    "expect",
-];
-
-/// Programs and options that run the program behind them.
-pub(super) const WRAPPERS: &[&str] = &[
-    "env",
-    "command",
-    "exec",
-    "builtin",
-    "nohup",
-    "sudo",
-    "doas",
-    "timeout",
-    "nice",
-    "ionice",
-    "setsid",
-    "stdbuf",
-    "xargs",
-    "parallel",
-    "chroot",
-    "unshare",
-    "flock",
-    "strace",
-    "chrt",
-    "taskset",
-    "busybox",
-    "toybox",
-    "eval",
-    "time",
-    "jobs",
-    "setpriv",
-    "prlimit",
-    "choom",
-    "uclampset",
-    "numactl",
-    "systemd-run",
-    "run-parts",
-    "ssh-agent",
-    "dbus-run-session",
-    "ltrace",
-    "catchsegv",
-    "gdb",
-    "valgrind",
-    "perf",
-    "pkexec",
-    "run0",
-    "bwrap",
-    "firejail",
-    "proot",
-    "unbuffer",
-    "entr",
-    "faketime",
-    "eatmydata",
-    "cpulimit",
-    "ld.so",
-    "-exec",
-    "-execdir",
-    "-ok",
-    "-okdir",
-];
-
-/// Those of them that are told something else before the program.
-const TOLD: &[&str] = &["timeout", "taskset", "chrt", "flock", "faketime"];
-
-/// Programs that put what they are given into the files that they name.
-pub(super) const MAKERS: &[&str] =
-    &["tee", "dd", "cp", "mv", "ln", "install", "sponge", "sort", "split", "rsync", "patch", "curl", "wget"];
-
-/// Those that put words of their own among those of the program.
-const FEEDERS: &[&str] = &["xargs", "parallel", "-exec", "-execdir", "-ok", "-okdir"];
-
-/// Programs that only name, show or look for their words.
-pub(super) const PLAIN: &[&str] = &[
-    "echo", "printf", "grep", "egrep", "fgrep", "ls", "cat", "cd", "which", "type", "head", "tail", "test",
-    "[", "rm", "mkdir", "touch", "wc", "diff", "stat", "file", "cargo", "for", "case", "select",
-];
-
-/// What makes more of a word than the letters it has, where somebody reads it as a command.
-const SIGNS: &[char] =
-    &[' ', '\t', '\n', ';', '&', '|', '<', '>', '(', '{', '$', '`', '\'', '"', '\\', '*', '?', '['];
-
-/// What a simple command runs besides its own program.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Words that are command lines.
-    pub(super) lines: Vec<String>,
-    /// Files that a shell reads commands from, without their folders.
-    pub(super) scripts: Vec<String>,
-    /// Programs that may be run by their paths, without their folders.
-    pub(super) paths: Vec<String>,
-    /// It is a shell that reads files of its own first.
-    pub(super) greets: bool,
-    /// Something is run, and only the shell knows what.
-    pub(super) is_unclear: bool,
+/// Where a command reads its input from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Input {
+    /// A pipe, a file, or the input of the line.
+    #[default]
+    Elsewhere,
+    /// A text in the line: a here-string (unknown if it has expansions), or a here-document, which the reader follows.
+    Text(Option<Option<String>>),
 }
 
-/// Looks at a command. `has_text` says that its input is a text which is looked into anyway.
-pub(super) fn find(words: &[Word], has_text: bool) -> Found {
-    let words = &filled_in(words);
-    let mut found = Found { is_unclear: is_unclear_behind_wrappers(words), ..Found::default() };
-    found.paths = paths(words);
-    let is_fed = words.iter().any(|word| FEEDERS.contains(&name(word)));
-    let has_text = has_text && !is_fed;
-    if only_names(words) {
-        return found;
-    }
-    for (at, word) in words.iter().enumerate() {
-        let (program, behind) = (name(word), &words[at + 1..]);
-        let is_shell = SHELLS.contains(&program);
-        if is_shell || READERS.contains(&program) || EVALUATE.contains(&program) {
-            found.read_words(&words[1..], program);
-        }
-        if is_shell {
-            found.shell(behind, has_text);
-            found.greets |= greets(program, &words[..at], behind);
-        }
-        // `eval git push` puts its words together and reads them again.
-        if program == "eval" {
-            found.lines.push(behind.iter().filter_map(Word::plain).collect::<Vec<_>>().join(" "));
-        }
-        let may_be_run = at == 0 || words[..at].iter().any(is_wrapper);
-        if may_be_run && is_opaque(program, behind) {
-            found.is_unclear = true;
-        }
-        let is_built_in =
-            words[..at].iter().all(|word| matches!(name(word), "command" | "builtin" | "-p" | "--"));
-        if is_built_in && matches!(word.plain(), Some("." | "source")) {
-            found.source(behind);
-        }
-    }
-    found
+const SHELLS: &str = "sh bash rbash dash zsh ksh mksh ash fish csh tcsh yash";
+
+/// Programs that take commands from elsewhere, and built-ins that give programs other names.
+const OPAQUE: &str = "su runuser sg newgrp login ssh script unshare nsenter chroot fakeroot setarch linux32 linux64 \
+    parallel sem at batch crontab socat tmux screen alias enable history fc run-parts systemd-run expect \
+    bind complete compgen coproc watch gdb ex ed m4";
+
+/// Programs and built-ins that never run their words.
+const PLAIN: &str = ": true false echo cd pushd popd dirs pwd type exit return break continue shift umask ulimit kill \
+    times suspend disown fg bg ls cat head tail wc rm rmdir mkdir touch cp mv ln install chmod chown \
+    stat file du df diff cmp comm cut paste tr sort uniq nl tac rev fold fmt column join split tee dd \
+    sponge basename dirname realpath readlink mktemp grep egrep fgrep sed jq yq tree which truncate \
+    shred sync patch od xxd hexdump strings base64 base32 md5sum sha1sum sha256sum sha512sum cksum iconv \
+    expand gzip gunzip zcat bzip2 xz zstd seq printenv date sleep yes expr factor uname hostname whoami \
+    id groups nproc free uptime ps pgrep pkill killall lsof curl wget ping host dig clear tput test [ \
+    cargo rustc rustfmt rustup make cmake ninja meson gcc g++ clang go gofmt npm yarn pnpm node deno bun \
+    tsc eslint prettier jest vitest python python2 python3 pip pip3 pytest ruff black mypy uv ruby \
+    bundle rake perl php java javac mvn gradle dotnet swift docker kubectl terraform psql sqlite3 \
+    redis-cli";
+
+/// Subcommands of git that never run their words.
+const PLAIN_GIT: &str = "status log diff show add rm mv commit branch checkout switch restore reset blame tag rev-parse \
+    rev-list ls-files ls-tree cat-file describe merge-base stash init merge cherry-pick revert shortlog \
+    reflog worktree";
+
+/// Settings of git that run nothing.
+const PLAIN_GIT_SETTINGS: &[&str] =
+    &["user.", "color.", "advice.", "init.", "safe.", "column.", "commit.", "log."];
+
+/// Programs that run the command behind their options.
+struct Wrapper {
+    name: &'static str,
+    /// Options with a value of their own.
+    values: &'static [&'static str],
+    /// Number of operands before the command.
+    operands: usize,
 }
 
-impl Found {
-    /// Words that somebody may read as lines.
-    fn read_words(&mut self, words: &[Word], program: &str) {
-        for word in words {
-            match word {
-                Word::Plain(line) if line.contains(SIGNS) => {
-                    // `--command=LINE`
-                    let value = line.strip_prefix("--").and_then(|option| option.split_once('='));
-                    self.lines.push(value.map_or(line.as_str(), |(_, value)| value).to_owned());
-                }
-                // `env` is judged as what it wraps, and `flock` names a file before.
-                Word::Unclear if !matches!(program, "env" | "flock") => self.is_unclear = true,
-                _ => {}
-            }
-        }
-    }
-
-    /// A shell with these words behind it.
-    fn shell(&mut self, behind: &[Word], has_text: bool) {
-        let is_named = |word: &&[Word]| word[0].plain().is_some_and(|option| READ_FIRST.contains(&option));
-        let first = behind.windows(2).filter(is_named).filter_map(|pair| pair[1].plain());
-        self.scripts.extend(first.map(|file| base(file).to_owned()));
-        match script(behind) {
-            Script::Given => {}
-            Script::File(file) if is_pipe(file) => self.is_unclear = true,
-            Script::File(file) => self.scripts.push(base(file).to_owned()),
-            Script::Input => self.is_unclear |= !has_text,
-        }
-        self.is_unclear |= behind.iter().filter_map(Word::plain).any(is_pipe);
-    }
-
-    /// `.` with these words behind it.
-    fn source(&mut self, behind: &[Word]) {
-        for word in behind {
-            match word.plain() {
-                Some(file) if !is_pipe(file) => self.scripts.push(base(file).to_owned()),
-                _ => self.is_unclear = true,
-            }
-        }
-    }
+const fn wrapper(name: &'static str, values: &'static [&'static str], operands: usize) -> Wrapper {
+    Wrapper { name, values, operands }
 }
 
-/// Options of a shell that name a file which it reads first.
-const READ_FIRST: &[&str] = &["--rcfile", "--init-file", "-rcfile", "-init-file"];
+const WRAPPERS: &[Wrapper] = &[
+    wrapper("nohup", &[], 0),
+    wrapper("setsid", &[], 0),
+    wrapper("time", &["-f", "-o", "--format", "--output"], 0),
+    wrapper("timeout", &["-k", "-s", "--kill-after", "--signal"], 1),
+    wrapper("nice", &["-n", "--adjustment"], 0),
+    wrapper("ionice", &["-c", "-n", "--class", "--classdata"], 0),
+    wrapper("stdbuf", &["-i", "-o", "-e", "--input", "--output", "--error"], 0),
+    wrapper("taskset", &[], 1),
+    wrapper("chrt", &[], 1),
+    wrapper("unbuffer", &[], 0),
+    wrapper("doas", &["-u", "-C"], 0),
+    wrapper("sudo", &["-u", "-g", "-h", "-p", "-C", "-T", "-D", "--user", "--group"], 0),
+    wrapper("env", &["-u", "-C", "--unset", "--chdir"], 0),
+];
 
-/// The words that may be programs by their paths: the first one, and whatever stands behind one that runs others.
-fn paths(words: &[Word]) -> Vec<String> {
-    let runs_others =
-        |word: &Word| is_wrapper(word) || EVALUATE.contains(&name(word)) || READERS.contains(&name(word));
-    let from = words.iter().position(runs_others).map_or(words.len(), |at| at + 1);
-    let may_be_run = words.iter().take(1).chain(words.iter().skip(from.max(1)));
-    let paths = may_be_run.filter_map(Word::plain).filter(|word| word.contains('/'));
-    paths.map(|path| base(path).to_owned()).filter(|name| !name.is_empty()).collect()
+/// Programs that write the files they are given.
+const MAKERS: &str = "tee dd cp mv ln install sponge sort split rsync patch curl wget";
+
+/// Returns whether a list of names, separated by blanks, has this name.
+pub(super) fn is_in(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|listed| listed == name)
 }
 
-/// Whether a shell with these words around it reads files of its own first: one that somebody talks to, one that begins
-/// a session, and those that always do.
-fn greets(program: &str, before: &[Word], behind: &[Word]) -> bool {
-    let options = |words: &[Word], letters: &[char]| {
-        let mut options = words.iter().filter_map(Word::plain).filter(|word| word.starts_with('-'));
-        options.any(|option| option.contains(letters))
+/// Finds what a command runs. Returns whether it runs its input as a script.
+pub(super) fn analyze(
+    scan: &mut Scan,
+    words: &[Word],
+    tokens: &[Token],
+    input: &Input,
+    depth: usize,
+) -> bool {
+    let Some(first) = words.first().and_then(Word::plain) else {
+        scan.line.set_unresolved("the program is unknown before the line runs");
+        return false;
     };
-    let is_renamed = before.iter().any(|word| name(word) == "exec") && options(before, &['l', 'a']);
-    matches!(program, "zsh" | "fish" | "csh" | "tcsh") || is_renamed || options(behind, &['i', 'l'])
+    if built_in(scan, first, &words[1..], tokens, depth) {
+        return false;
+    }
+    let mut command = Command { scan, input, depth, runs_input: false };
+    command.run(words);
+    command.runs_input
 }
 
-/// Where a shell has its commands from.
-enum Script<'w> {
-    /// Behind `-c`.
-    Given,
-    /// A file.
-    File(&'w str),
-    /// Its input, or nobody knows.
-    Input,
+/// Handles built-ins that set variables or evaluate words. Returns whether it was one.
+fn built_in(scan: &mut Scan, name: &str, words: &[Word], tokens: &[Token], depth: usize) -> bool {
+    let tokens = tokens.get(1..).unwrap_or_default();
+    match name {
+        "export" | "declare" | "typeset" | "readonly" | "local" => declare(scan, tokens, depth),
+        "getopts" => variables::set_named(scan, words.get(1).unwrap_or(&Word::Unclear)),
+        "read" | "unset" | "mapfile" | "readarray" | "wait" => named(scan, name, words),
+        "printf" => match words.first().map(Word::plain) {
+            Some(Some("-v")) => variables::set_named(scan, words.get(1).unwrap_or(&Word::Unclear)),
+            Some(Some(format)) if format.starts_with("-v") => scan.line.set_unresolved("`printf -v`"),
+            Some(None) => scan.line.set_unresolved("`printf` with an unknown format"),
+            _ => {}
+        },
+        "let" => {
+            for word in words {
+                match word.plain() {
+                    Some(text) => variables::arithmetic(scan, text, depth),
+                    None => scan.line.set_unresolved("`let` evaluates an unknown text"),
+                }
+            }
+        }
+        "test" | "[" => {
+            let end = tokens.len() - usize::from(tokens.last().is_some_and(|last| last.text == "]"));
+            variables::condition(scan, &tokens[..end], false);
+        }
+        "set" => set(scan, words),
+        "shopt" => {
+            let harmless = ["-s", "-u", "-q", "nullglob", "globstar", "dotglob", "failglob", "nocaseglob"];
+            if !words.iter().all(|word| word.plain().is_some_and(|word| harmless.contains(&word))) {
+                scan.line.set_unresolved("`shopt` changes how the line is read");
+            }
+        }
+        "hash" | "jobs" => {
+            if words.iter().any(|word| word.plain().is_none_or(|word| word.starts_with('-'))) {
+                scan.line.set_unresolved(format!("`{name}` with options"));
+            }
+        }
+        "trap" => match words.iter().find(|word| word.plain() != Some("--")).map(Word::plain) {
+            Some(Some(line)) => scan.script(line, depth + 1),
+            Some(None) => scan.line.set_unresolved("`trap` runs an unknown text"),
+            None => {}
+        },
+        _ => return false,
+    }
+    true
 }
 
-/// Reads a shell's options: some have a value, `-c` says that a line follows, and `-s` that none does.
-fn script(behind: &[Word]) -> Script<'_> {
-    let (mut is_line, mut is_input) = (false, false);
-    let mut words = behind.iter();
-    let mut operand = None;
+/// Handles `export NAME=VALUE` and the like.
+fn declare(scan: &mut Scan, tokens: &[Token], depth: usize) {
+    scan.line.is_more = true;
+    for token in tokens {
+        // Quotes around the name change nothing here.
+        let literal = if token.is_literal() { token.text.split_once('=') } else { None };
+        if let Some((name, value)) = literal.or_else(|| token.assignment()) {
+            let name = name.strip_suffix('+').unwrap_or(name);
+            variables::assign(scan, name, value, token, depth);
+        } else if !token.is_literal() {
+            scan.line.set_unresolved("a variable without a fixed name is set");
+        } else if token.text.starts_with(['-', '+']) && token.text.contains(['i', 'n']) {
+            scan.line.set_unresolved("an attribute that evaluates values");
+        }
+    }
+}
+
+/// Handles built-ins whose words are names of variables.
+fn named(scan: &mut Scan, name: &str, words: &[Word]) {
+    let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.plain() {
-            None => return Script::Input,
-            Some(";" | "+") => break, // of `find`
-            Some("-" | "--") => {
-                operand = words.next().and_then(Word::plain);
-                break;
-            }
-            Some(option) if READ_FIRST.contains(&option) => drop(words.next()),
-            Some("--command") => is_line = true,
-            Some(long) if long.starts_with("--") => is_line |= long.starts_with("--command="),
-            Some(options) if options.starts_with(['-', '+']) => {
-                is_line |= options.contains('c');
-                is_input |= options.contains('s');
-                for _ in options.matches(['o', 'O']) {
+            Some(option) if option.starts_with('-') && option.len() > 1 => {
+                if option.contains(['C', 'c']) && matches!(name, "mapfile" | "readarray") {
+                    scan.line.set_unresolved(format!("`{name}` runs a command"));
+                    for text in words.clone().filter_map(Word::plain) {
+                        scan.script(text, 8);
+                    }
+                }
+                // Options of `read` with a value.
+                if name == "read" && option.ends_with(['d', 'i', 'n', 'N', 'p', 't', 'u']) {
                     words.next();
                 }
             }
-            Some(word) => {
-                operand = Some(word);
-                break;
+            Some(number)
+                if matches!(name, "wait") && number.starts_with(|c: char| c.is_ascii_digit() || c == '%') => {
             }
+            None if name == "wait" => {}
+            _ => variables::set_named(scan, word),
         }
-    }
-    match operand {
-        Some(_) if is_line => Script::Given,
-        Some(file) if !is_input => Script::File(file),
-        _ => Script::Input,
     }
 }
 
-/// Whether a path may lead to what a program has open: `/dev/stdin`, `/dev/fd/3`, `/proc/self/fd/0`, and what they are
-/// called by somebody who stands in such a folder.
+/// Handles `set`, some of whose options change how the line is read.
+fn set(scan: &mut Scan, words: &[Word]) {
+    let mut is_name = false;
+    for word in words {
+        match word.plain() {
+            Some("--" | "-") => return,
+            Some(name) if is_name => {
+                let harmless = [
+                    "pipefail",
+                    "errexit",
+                    "nounset",
+                    "xtrace",
+                    "noglob",
+                    "noclobber",
+                    "verbose",
+                    "errtrace",
+                ];
+                if !harmless.contains(&name) {
+                    scan.line.set_unresolved("`set` changes how the line is read");
+                }
+                is_name = false;
+            }
+            Some(letters) if letters.starts_with(['-', '+']) => {
+                if !letters[1..].chars().all(|c| "euxvfCEo".contains(c)) {
+                    scan.line.set_unresolved("`set` changes how the line is read");
+                }
+                is_name = letters.ends_with('o');
+            }
+            Some(_) => return,
+            None => return scan.line.set_unresolved("`set` with unknown options"),
+        }
+    }
+}
+
+/// A command, or one that another command runs.
+struct Command<'s, 'i> {
+    scan: &'s mut Scan,
+    input: &'i Input,
+    depth: usize,
+    runs_input: bool,
+}
+
+impl Command<'_, '_> {
+    fn unresolved(&mut self, reason: impl Into<String>) {
+        self.scan.line.set_unresolved(reason);
+    }
+
+    fn script(&mut self, text: &str) {
+        self.scan.script(text, self.depth + 1);
+    }
+
+    /// Handles a command from its program on.
+    fn run(&mut self, words: &[Word]) {
+        let Some(first) = words.first() else { return };
+        let Some(program) = first.plain() else {
+            return self.unresolved("the program is unknown before the line runs");
+        };
+        if program.contains('=') {
+            return self.unresolved("an assignment that is none");
+        }
+        let (name, rest) = (base(program), &words[1..]);
+        if program.contains('/') {
+            self.scan.facts.run.push(name.to_owned());
+        } else {
+            self.scan.facts.named.push(name.to_owned());
+        }
+        if is_in(MAKERS, name) {
+            self.makes(rest);
+        }
+        if is_in(SHELLS, name) {
+            return self.shell(name, rest);
+        }
+        if is_in(OPAQUE, name) {
+            self.words_as_scripts(rest);
+            return self.unresolved(format!("`{name}` runs commands that are not in the line"));
+        }
+        match name {
+            "eval" => self.eval(rest),
+            "." | "source" => self.source(rest),
+            "exec" => self.exec(rest),
+            "command" | "builtin" => match rest.first().and_then(Word::plain) {
+                Some("-v" | "-V") => {}
+                Some("-p" | "--") => self.run_inner(&rest[1..]),
+                _ => self.run_inner(rest),
+            },
+            "xargs" => self.xargs(rest),
+            "find" => self.find(rest),
+            "flock" => {
+                self.words_as_scripts(rest);
+                self.any(name, rest);
+            }
+            "git" => self.git(rest),
+            "awk" | "gawk" | "mawk" | "nawk" => self.awk(rest),
+            _ if is_in(PLAIN, name) => {}
+            _ => match WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+                Some(wrapper) => self.wrapped(wrapper, rest),
+                None => self.any(name, rest),
+            },
+        }
+    }
+
+    /// Handles the command behind another one, which may be a built-in.
+    fn run_inner(&mut self, words: &[Word]) {
+        if let Some(name) = words.first().and_then(Word::plain)
+            && [
+                "export",
+                "declare",
+                "typeset",
+                "readonly",
+                "local",
+                "read",
+                "printf",
+                "let",
+                "trap",
+                "set",
+                "shopt",
+                "test",
+                "[",
+                "mapfile",
+                "readarray",
+            ]
+            .contains(&name)
+            && words.len() > 1
+            && name != "printf"
+        {
+            self.words_as_scripts(&words[1..]);
+            return self.unresolved(format!("`{name}` behind another command"));
+        }
+        self.run(words);
+    }
+
+    /// Handles a program that is not known. Any of its words may be a command.
+    fn any(&mut self, name: &str, words: &[Word]) {
+        for (at, word) in words.iter().enumerate() {
+            let Some(text) = word.plain() else { continue };
+            if text.contains('/') {
+                self.scan.facts.run.push(base(text).to_owned());
+            }
+            let inner = base(text);
+            if is_in(SHELLS, inner) || inner == "xargs" || inner == "env" || inner == "eval" {
+                self.run(&words[at..]);
+            }
+        }
+        if words.iter().any(|word| word.plain().is_none()) {
+            self.unresolved(format!("`{name}` may run its words, which are not all known"));
+        }
+    }
+
+    /// Reads literal words as command lines, so that what they name is found.
+    fn words_as_scripts(&mut self, words: &[Word]) {
+        for text in
+            words.iter().filter_map(Word::plain).filter(|text| text.contains([' ', ';', '$', '`', '|']))
+        {
+            self.script(&text.to_owned());
+        }
+    }
+
+    fn makes(&mut self, words: &[Word]) {
+        for word in words {
+            match word.plain() {
+                // `of=x` and `--output=x`
+                Some(text) => {
+                    let name = base(text.rsplit('=').next().unwrap_or(text));
+                    self.scan.facts.made.extend((!name.is_empty()).then(|| name.to_owned()));
+                }
+                None => self.scan.facts.writes_unknown = true,
+            }
+        }
+    }
+
+    /// Handles a shell and its words.
+    fn shell(&mut self, name: &str, words: &[Word]) {
+        let (mut takes_line, mut reads_input) = (false, false);
+        let mut rest = words.iter();
+        let mut operand = None;
+        let mut reads_startup = matches!(name, "zsh" | "fish" | "csh" | "tcsh");
+        while let Some(word) = rest.next() {
+            match word.plain() {
+                None => return self.unresolved("a shell with unknown words"),
+                Some(";" | "+") => break, // of `find`
+                Some("-" | "--") => {
+                    operand = rest.next();
+                    break;
+                }
+                Some("--rcfile" | "--init-file" | "-rcfile" | "-init-file") => {
+                    reads_startup = true;
+                    match rest.next().and_then(Word::plain) {
+                        Some(file) if !is_pipe(file) => self.scan.facts.run.push(base(file).to_owned()),
+                        _ => self.unresolved("a shell reads an unknown file"),
+                    }
+                }
+                Some(long) if long.starts_with("--") => {
+                    takes_line |= long.starts_with("--command");
+                    reads_startup |= long == "--login";
+                    if let Some((_, line)) = long.split_once('=') {
+                        return self.script(&line.to_owned());
+                    }
+                }
+                Some(options) if options.starts_with(['-', '+']) => {
+                    takes_line |= options.contains('c');
+                    reads_input |= options.contains('s');
+                    reads_startup |= options.contains(['i', 'l']);
+                    for _ in options.matches(['o', 'O']) {
+                        if rest.next().and_then(Word::plain) == Some("extglob") && takes_line {
+                            reads_startup = true;
+                        }
+                    }
+                }
+                Some(_) => {
+                    operand = Some(word);
+                    break;
+                }
+            }
+        }
+        self.scan.facts.reads_startup |= reads_startup;
+        if words.iter().filter_map(Word::plain).any(is_pipe) {
+            self.unresolved("a shell reads commands from a pipe");
+        }
+        match operand.map(Word::plain) {
+            Some(None) => self.unresolved("a shell with an unknown script"),
+            Some(Some(line)) if takes_line => {
+                if words.iter().filter_map(Word::plain).any(|word| word == "extglob") && line.contains('(') {
+                    self.unresolved("patterns with brackets");
+                }
+                self.script(&line.to_owned());
+            }
+            Some(Some(file)) if !reads_input => self.scan.facts.run.push(base(file).to_owned()),
+            _ => match self.input.clone() {
+                Input::Elsewhere => self.unresolved("a shell reads commands from its input"),
+                Input::Text(Some(Some(text))) => self.script(&text),
+                Input::Text(Some(None)) => self.unresolved("a shell reads an unknown text"),
+                Input::Text(None) => self.runs_input = true,
+            },
+        }
+    }
+
+    fn eval(&mut self, words: &[Word]) {
+        let text: Vec<&str> = words.iter().filter_map(Word::plain).collect();
+        if text.len() < words.len() {
+            self.unresolved("`eval` with unknown words");
+        }
+        self.script(&text.join(" "));
+    }
+
+    fn source(&mut self, words: &[Word]) {
+        match words.iter().find(|word| word.plain() != Some("--")).map(Word::plain) {
+            Some(Some(file)) if !is_pipe(file) => self.scan.facts.run.push(base(file).to_owned()),
+            _ => self.unresolved("the shell reads commands from an unknown file"),
+        }
+    }
+
+    fn exec(&mut self, words: &[Word]) {
+        match words.first().and_then(Word::plain) {
+            Some(option) if option.starts_with('-') && option != "--" => {
+                self.any("exec", &words[1..]);
+                self.unresolved("`exec` with options");
+            }
+            Some("--") => self.run(&words[1..]),
+            _ => self.run(words),
+        }
+    }
+
+    fn wrapped(&mut self, wrapper: &Wrapper, words: &[Word]) {
+        let mut operands = wrapper.operands;
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            let Some(text) = word.plain() else {
+                return self.unresolved(format!("`{}` runs an unknown program", wrapper.name));
+            };
+            at += 1;
+            if text == "--" {
+                break;
+            }
+            if text.starts_with('-') && text.len() > 1 {
+                if self.opens_shell(wrapper.name, text, &words[at..]) {
+                    return;
+                }
+                // An option with a value of its own, or with the value in the same word.
+                at += usize::from(wrapper.values.contains(&text));
+                let name = text.split('=').next().unwrap_or(text);
+                let is_number = text[1..].chars().all(|c| c.is_ascii_digit());
+                let is_short = text.len() == 2
+                    || wrapper.values.iter().any(|value| value.len() == 2 && text.starts_with(value));
+                let is_known =
+                    is_number || is_short || text.starts_with("--") || wrapper.values.contains(&name);
+                if !is_known && !text[1..].chars().all(|c| c.is_ascii_lowercase()) {
+                    return self.any(wrapper.name, words);
+                }
+            } else if matches!(wrapper.name, "env" | "sudo" | "doas") && is_assignment(text) {
+                let (name, value) = text.split_once('=').expect("an assignment has one");
+                let token = Token::from_text(text);
+                variables::assign(self.scan, name, value, &token, self.depth);
+            } else if operands > 0 {
+                operands -= 1;
+            } else {
+                at -= 1;
+                break;
+            }
+        }
+        self.run_inner(&words[at.min(words.len())..]);
+    }
+
+    /// Handles options that read a text as a command, or start a shell.
+    fn opens_shell(&mut self, name: &str, option: &str, rest: &[Word]) -> bool {
+        let has = |letters: &[char]| !option.starts_with("--") && option.contains(letters);
+        let opens = match name {
+            "env" => has(&['S']) || option.starts_with("--sp"),
+            "sudo" | "doas" => has(&['s', 'i']) || option.starts_with("--sh") || option.starts_with("--lo"),
+            _ => false,
+        };
+        if opens {
+            let text = option.split_once('=').map(|(_, text)| text.to_owned());
+            let text = text.or_else(|| option.split_once('S').map(|(_, text)| text.to_owned()));
+            self.script(&text.unwrap_or_default());
+            self.words_as_scripts(rest);
+            self.any(name, rest);
+            self.unresolved(format!("`{name} {option}` reads a text as a command"));
+        }
+        opens
+    }
+
+    /// Handles `xargs`, which adds unknown words to a command.
+    fn xargs(&mut self, words: &[Word]) {
+        let mut places = vec!["{}".to_owned()];
+        let mut at = 0;
+        while let Some(option) = words.get(at).and_then(Word::plain).filter(|word| word.starts_with('-')) {
+            at += 1;
+            if option == "--" {
+                break;
+            }
+            if let Some(long) = option.strip_prefix("--") {
+                match long.split_once('=') {
+                    Some((_, value)) => places.push(value.to_owned()),
+                    None if [
+                        "arg-file",
+                        "delimiter",
+                        "max-args",
+                        "max-chars",
+                        "max-procs",
+                        "process-slot-var",
+                    ]
+                    .contains(&long) =>
+                    {
+                        at += 1
+                    }
+                    None => {}
+                }
+                continue;
+            }
+            let Some((place, letter)) = option.char_indices().find(|(_, c)| "adEILnPsJRSeil".contains(*c))
+            else {
+                continue;
+            };
+            let value = &option[place + letter.len_utf8()..];
+            let has_next = value.is_empty() && !"eil".contains(letter);
+            if "IJi".contains(letter) {
+                let next = words.get(at).and_then(Word::plain).unwrap_or_default();
+                places.push(if has_next { next } else { value }.to_owned());
+            }
+            at += usize::from(has_next);
+        }
+        let mut command: Vec<Word> = words[at.min(words.len())..].to_vec();
+        for word in &mut command {
+            if word
+                .plain()
+                .is_some_and(|text| places.iter().any(|place| !place.is_empty() && text.contains(place)))
+            {
+                *word = Word::Unclear;
+            }
+        }
+        if command.is_empty() {
+            return;
+        }
+        command.push(Word::Unclear);
+        self.scan.line.commands.push(command.clone());
+        self.run_inner(&command);
+    }
+
+    /// Handles `find`, which runs the words behind `-exec`.
+    fn find(&mut self, words: &[Word]) {
+        let unknown = words.iter().filter(|word| word.plain().is_none()).count();
+        if unknown > 1 {
+            self.unresolved("`find` with several unknown words");
+        }
+        for (at, word) in words.iter().enumerate() {
+            if matches!(word.plain(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
+                let command =
+                    words[at + 1..].iter().take_while(|word| !matches!(word.plain(), Some(";" | "+")));
+                let command: Vec<Word> = command
+                    .map(|word| match word.plain() {
+                        Some(text) if text.contains("{}") => Word::Unclear,
+                        _ => word.clone(),
+                    })
+                    .collect();
+                self.scan.line.commands.push(command.clone());
+                self.run_inner(&command);
+            }
+        }
+    }
+
+    /// Handles `git`, whose settings can name programs.
+    fn git(&mut self, words: &[Word]) {
+        let mut at = 0;
+        while let Some(option) = words.get(at).and_then(Word::plain).filter(|word| word.starts_with('-')) {
+            at += 1;
+            match option {
+                "-c" => {
+                    let setting = words.get(at).and_then(Word::plain).unwrap_or_default();
+                    if !PLAIN_GIT_SETTINGS.iter().any(|plain| setting.starts_with(plain)) {
+                        self.unresolved("a setting of git that may run a program");
+                    }
+                    at += 1;
+                }
+                "-C" | "--git-dir" | "--work-tree" | "--namespace" => at += 1,
+                "--no-pager" | "-P" | "-p" | "--paginate" | "--version" | "--help" | "--bare" => {}
+                long if long.starts_with("--git-dir=") || long.starts_with("--work-tree=") => {}
+                _ => self.unresolved("an option of git that may run a program"),
+            }
+        }
+        let subcommand = words.get(at).map(Word::plain);
+        match subcommand {
+            Some(None) => self.unresolved("an unknown command of git"),
+            Some(Some(name)) if is_in(PLAIN_GIT, name) => {}
+            _ => self.any("git", words.get(at..).unwrap_or_default()),
+        }
+    }
+
+    /// Handles `awk`, whose program can run commands.
+    fn awk(&mut self, words: &[Word]) {
+        let runs = |text: &str| {
+            text.contains("system")
+                || text.contains('@')
+                || text.replace("||", "").contains('|')
+                || text.contains("getline")
+        };
+        if words.iter().filter_map(Word::plain).any(runs) {
+            self.words_as_scripts(words);
+            self.unresolved("a program of `awk` that may run commands");
+        }
+    }
+}
+
+/// Returns whether a word has the form `NAME=value`.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| super::reader::is_name(name))
+}
+
+/// Returns whether a path may lead to an open file: `/dev/stdin`, `/dev/fd/3`, `/proc/self/fd/0`, or a part of them.
 fn is_pipe(path: &str) -> bool {
     let mut parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     let last = base(path);
     parts.any(|part| matches!(part, "dev" | "proc" | "fd" | "stdin" | "tty"))
         || (!last.is_empty() && last.chars().all(|c| c.is_ascii_digit()))
-}
-
-/// Whether what a program runs cannot be seen in the line.
-fn is_opaque(program: &str, behind: &[Word]) -> bool {
-    let has = |wanted: fn(&str) -> bool| behind.iter().filter_map(Word::plain).any(wanted);
-    // Up to the program that is wrapped; a word behind an option may be its value.
-    let options = || {
-        let mut behind_option = false;
-        behind.iter().filter_map(Word::plain).take_while(move |word| {
-            let is_option = word.starts_with('-') || is_assignment(word);
-            std::mem::replace(&mut behind_option, is_option) || is_option
-        })
-    };
-    let short = |word: &str, letters: &[char]| {
-        word.starts_with('-') && !word.starts_with("--") && word.contains(letters)
-    };
-    match program {
-        "env" => options().any(|word| short(word, &['S']) || word.starts_with("--sp")),
-        "sudo" | "doas" => options()
-            .any(|word| short(word, &['s', 'i']) || word.starts_with("--sh") || word.starts_with("--lo")),
-        "mapfile" | "readarray" => has(|word| word.starts_with('-') && word.contains('C')),
-        "hash" => has(|word| word.starts_with('-') && word.contains('p')),
-        "awk" | "gawk" | "mawk" | "nawk" => has(|program| {
-            program.contains("system") || program.contains('@') || program.replace("||", "").contains('|')
-        }),
-        _ => OPAQUE.contains(&program),
-    }
-}
-
-/// Whether a command only names its words: `which bash` runs none.
-fn only_names(words: &[Word]) -> bool {
-    let first = words.first().and_then(Word::plain);
-    let asks = words.get(1).and_then(Word::plain).is_some_and(|word| matches!(word, "-v" | "-V"));
-    first.is_some_and(|first| PLAIN.contains(&first) || (first == "command" && asks))
-}
-
-/// The words with those unclear that `xargs` and `find` put others into.
-fn filled_in(words: &[Word]) -> Vec<Word> {
-    let mut words = words.to_vec();
-    let Some(at) = words.iter().position(|word| FEEDERS.contains(&name(word))) else { return words };
-    let mut places = vec!["{}".to_owned()];
-    let from = match name(&words[at]) {
-        "xargs" => xargs(&words, at + 1, &mut places),
-        _ => at + 1,
-    };
-    for word in words.iter_mut().skip(from) {
-        if word.plain().is_some_and(|word| places.iter().any(|place| word.contains(place))) {
-            *word = Word::Unclear;
-        }
-    }
-    words
-}
-
-/// Where the program of an `xargs` stands whose options begin there, and what it puts words in place of.
-fn xargs(words: &[Word], mut at: usize, places: &mut Vec<String>) -> usize {
-    while let Some(option) = words.get(at).and_then(Word::plain).filter(|word| word.starts_with('-')) {
-        at += 1;
-        let (letter, value) = match option.strip_prefix("--") {
-            Some("") => return at,
-            Some(long) => match long.split_once('=') {
-                Some((_, value)) => ('i', value), // `--replace=%`, or one that does no harm
-                None if ["a", "d", "max-a", "max-c", "max-p", "p"]
-                    .iter()
-                    .any(|one| long.starts_with(one)) =>
-                {
-                    ('a', "")
-                }
-                None => continue,
-            },
-            None => match option.char_indices().find(|(_, c)| "adEILnPsJRSeil".contains(*c)) {
-                Some((place, letter)) => (letter, &option[place + 1..]),
-                None => continue,
-            },
-        };
-        let next = words.get(at).and_then(Word::plain);
-        let has_next = value.is_empty() && !"eil".contains(letter);
-        at += usize::from(has_next);
-        if "IJi".contains(letter) {
-            let place = if has_next { next.unwrap_or_default() } else { value };
-            places.extend((!place.is_empty()).then(|| place.to_owned()));
-        }
-    }
-    at
-}
-
-/// Whether the program behind `env`, `xargs` and the like is one that only the shell knows, or whoever writes what
-/// `xargs` reads.
-fn is_unclear_behind_wrappers(words: &[Word]) -> bool {
-    let fed = words.iter().any(|word| name(word) == "xargs");
-    words.iter().enumerate().filter(|(_, word)| is_wrapper(word)).any(|(at, wrapper)| {
-        if name(wrapper) == "xargs" {
-            return words.get(xargs(words, at + 1, &mut Vec::new())) == Some(&Word::Unclear);
-        }
-        let mut behind_option = false;
-        let mut is_told = TOLD.contains(&name(wrapper));
-        for word in &words[at + 1..] {
-            let Some(word) = word.plain() else { return true };
-            let is_option = word.starts_with('-') || is_assignment(word);
-            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            // What stands behind an option may be its value.
-            if !(is_option || is_number || behind_option || is_told) {
-                return false;
-            }
-            is_told &= is_option || (behind_option && !is_number);
-            behind_option = is_option;
-        }
-        fed
-    })
-}
-
-/// `NAME=value`, `NAME+=value`, `NAME[1]=value`
-pub(super) fn is_assignment(word: &str) -> bool {
-    let Some((name, _)) = word.split_once('=') else { return false };
-    let name = name.trim_end_matches('+');
-    let name = name.split_once('[').map_or(name, |(name, _)| name);
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-}
-
-/// Whether it runs the program behind it. What loads programs has its version in its name.
-fn is_wrapper(word: &Word) -> bool {
-    let name = name(word);
-    WRAPPERS.contains(&name) || name.starts_with("ld-linux") || name.starts_with("ld-musl")
-}
-
-/// A word as a program's name.
-fn name(word: &Word) -> &str {
-    word.plain().map_or("", base)
-}
-
-/// A program's name without its folder.
-pub(super) fn base(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }

@@ -5,51 +5,50 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
-use super::line::{Line, Word};
-use super::programs::base;
+use super::line::{Line, Word, base};
 use crate::tool_names::{BUILTIN, canonical};
 
-/// A rule.
+/// A permission rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// As it was written.
+    /// The rule as written.
     pub(crate) text: String,
     tool: GlobMatcher,
-    about: Option<About>,
-    /// A project's settings have it, which the user has not accepted.
+    about: Option<Pattern>,
+    /// It comes from settings of a project that the user has not accepted.
     pub(super) is_project: bool,
 }
 
-/// What a rule is about, besides the tool.
+/// The part of a rule in brackets.
 #[derive(Clone, Debug)]
-enum About {
-    /// Files, by their path in the workspace.
+enum Pattern {
+    /// Paths in the workspace.
     Path(GlobMatcher),
-    /// Commands, word by word; whether more words may follow; and the words without their stars.
+    /// Words of a command, whether more words may follow, and the words without stars.
     Command(Vec<GlobMatcher>, bool, Vec<String>),
     /// Hosts.
     Host(GlobMatcher),
-    /// A name, of a skill for instance.
+    /// A name, such as that of a skill.
     Name(GlobMatcher),
-    /// An argument of a server's tool, by its name.
+    /// An argument of a server's tool, by name.
     Argument(String, GlobMatcher),
 }
 
-/// Whether a rule covers a call.
+/// The result of matching a rule against a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Covers {
+pub(crate) enum Match {
     No,
-    /// Nobody can tell before it runs.
+    /// Unknown before the call runs.
     Maybe,
     Yes,
 }
 
-/// What a call is about, as rules see it.
+/// The subject of a call, as rules see it.
 #[derive(Debug)]
 pub(crate) enum Subject {
-    /// Nothing that rules know of.
+    /// Nothing that rules can match.
     Nothing,
-    /// A file or folder of the workspace, relative, with its links followed.
+    /// A relative path in the workspace, with links followed.
     Path(std::path::PathBuf),
     /// A command line.
     Command(Line),
@@ -57,54 +56,54 @@ pub(crate) enum Subject {
     Host(String),
     /// A name.
     Name(String),
-    /// What a server's tool is given, by name; of a list each.
-    Arguments(BTreeMap<String, Vec<Given>>),
+    /// Arguments of a server's tool by name; each element of a list.
+    Arguments(BTreeMap<String, Vec<Argument>>),
 }
 
-/// An argument, as the rules see it.
+/// An argument of a server's tool.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
-    /// As it was written.
+pub(crate) struct Argument {
+    /// Its text.
     pub(crate) text: String,
-    /// As a path in the workspace, with its links followed, where it can be one.
+    /// The path in the workspace that it may be, with links followed.
     pub(crate) path: Option<PathBuf>,
-    /// Where else in the workspace it may lead, for one who reads paths in another way.
+    /// Other paths in the workspace that a server may resolve it to.
     pub(crate) guesses: Vec<PathBuf>,
-    /// It may lead anywhere.
-    pub(crate) is_unsure: bool,
-    /// It stands in another argument.
-    pub(crate) is_deep: bool,
+    /// It may be any path.
+    pub(crate) is_unknown: bool,
+    /// It is nested in another argument.
+    pub(crate) is_nested: bool,
 }
 
-impl Given {
-    /// Whether it means what is forbidden.
-    fn covers(&self, glob: &GlobMatcher) -> Covers {
+impl Argument {
+    /// Matches it against a forbidden pattern, in every reading.
+    fn matches_any(&self, glob: &GlobMatcher) -> Match {
         let mut paths = self.path.iter().chain(&self.guesses);
         let is_it = glob.is_match(&self.text)
             || glob.is_match(self.text.trim())
             || paths.any(|path| glob.is_match(path));
-        match (is_it, self.is_unsure) {
-            (true, _) => Covers::Yes,
-            (false, true) => Covers::Maybe,
-            (false, false) => Covers::No,
+        match (is_it, self.is_unknown) {
+            (true, _) => Match::Yes,
+            (false, true) => Match::Maybe,
+            (false, false) => Match::No,
         }
     }
 
-    /// Whether it can only mean what is allowed: not what `..` and links make of it.
-    fn is(&self, glob: &GlobMatcher) -> bool {
+    /// Returns whether an allowed pattern matches it in every reading.
+    fn matches_all(&self, glob: &GlobMatcher) -> bool {
         match &self.path {
-            _ if self.is_deep => false,
+            _ if self.is_nested => false,
             Some(path) => glob.is_match(path),
             None => glob.is_match(&self.text) && !self.text.split(['/', '\\']).any(|part| part == ".."),
         }
     }
 }
 
-/// The tools that work on files of the workspace.
+/// Tools with a path in the workspace.
 pub(crate) const FILES: &[&str] = &["read", "write", "edit", "list", "glob", "grep"];
 
 impl Rule {
-    /// Reads a rule; an error says what is wrong with it.
+    /// Parses a rule, or returns what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (tool, pattern) = match text.split_once('(') {
@@ -135,11 +134,11 @@ impl Rule {
                         "`{text}`: paths are those of the workspace, without `/` before them and `..`"
                     ));
                 }
-                // `secrets` is the folder with all that is in it, and so is `secrets/**`.
+                // `secrets` and `secrets/**` both mean the folder and everything in it.
                 let pattern = pattern.trim_end_matches('/');
                 let pattern =
                     pattern.strip_suffix("/**").filter(|folder| !folder.is_empty()).unwrap_or(pattern);
-                Some(About::Path(glob(&format!("{{{pattern},{pattern}/**}}"), true)?))
+                Some(Pattern::Path(glob(&format!("{{{pattern},{pattern}/**}}"), true)?))
             }
             Some(pattern) if tool == "bash" => {
                 let pattern =
@@ -153,12 +152,12 @@ impl Rule {
                     words.iter().map(|word| base(word).replace('*', "")).filter(|word| !word.is_empty());
                 let plain = plain.collect();
                 let words = words.into_iter().map(|word| glob(word, false)).collect::<Result<_, _>>()?;
-                Some(About::Command(words, more, plain))
+                Some(Pattern::Command(words, more, plain))
             }
             Some(pattern) if tool == "web_fetch" => {
-                Some(About::Host(glob(&pattern.to_ascii_lowercase(), false)?))
+                Some(Pattern::Host(glob(&pattern.to_ascii_lowercase(), false)?))
             }
-            Some(pattern) if tool == "skill" => Some(About::Name(glob(pattern, false)?)),
+            Some(pattern) if tool == "skill" => Some(Pattern::Name(glob(pattern, false)?)),
             Some(pattern) => {
                 let named = Glob::new(tool).map_err(|error| format!("`{text}`: {}", error.kind()))?;
                 let named = named.compile_matcher();
@@ -168,7 +167,7 @@ impl Rule {
                          `{tool}`"
                     ));
                 }
-                // The name of a server's tool has the server's before it.
+                // The name of a server's tool starts with the server's name.
                 if !tool.contains(['_', '*']) {
                     return Err(format!("`{text}`: there is no tool `{tool}`"));
                 }
@@ -182,93 +181,93 @@ impl Rule {
                     ));
                 };
                 let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-                Some(About::Argument(name.to_owned(), glob(pattern, false)?))
+                Some(Pattern::Argument(name.to_owned(), glob(pattern, false)?))
             }
         };
         let tool = Glob::new(tool).map_err(|error| format!("`{text}`: {}", error.kind()))?.compile_matcher();
         Ok(Self { text: text.to_owned(), tool, about, is_project: false })
     }
 
-    /// Whether it forbids the call, or makes it a question: in doubt, maybe.
-    pub(crate) fn forbids(&self, tool: &str, subject: &Subject) -> Covers {
+    /// Matches a deny or ask rule against a call. An unknown command may match.
+    pub(crate) fn restricts(&self, tool: &str, subject: &Subject) -> Match {
         if !self.tool.is_match(tool) {
-            return Covers::No;
+            return Match::No;
         }
         match (&self.about, subject) {
-            (None, _) => Covers::Yes,
-            (Some(About::Path(glob)), Subject::Path(path)) => covers(glob.is_match(path)),
-            (Some(About::Host(glob)), Subject::Host(host)) => covers(glob.is_match(host)),
-            (Some(About::Name(glob)), Subject::Name(name)) => covers(glob.is_match(name)),
-            (Some(About::Command(words, _, plain)), Subject::Command(line)) => {
-                let read = line.commands.iter().map(|command| hidden_in(command, words)).max();
-                // Whatever the reader made of it: where its words stand in the text, somebody should look.
-                let stand = if line.holds(plain) { Covers::Maybe } else { Covers::No };
-                read.unwrap_or(Covers::No).max(stand)
+            (None, _) => Match::Yes,
+            (Some(Pattern::Path(glob)), Subject::Path(path)) => surely(glob.is_match(path)),
+            (Some(Pattern::Host(glob)), Subject::Host(host)) => surely(glob.is_match(host)),
+            (Some(Pattern::Name(glob)), Subject::Name(name)) => surely(glob.is_match(name)),
+            (Some(Pattern::Command(words, _, plain)), Subject::Command(line)) => {
+                let read = line.commands.iter().map(|command| find_in(command, words)).max();
+                // The words in the text of the line are reason enough for a question.
+                let is_doubtful = line.unresolved.is_some() || line.holds(plain);
+                let doubt = if is_doubtful { Match::Maybe } else { Match::No };
+                read.unwrap_or(Match::No).max(doubt)
             }
-            (Some(About::Argument(name, glob)), Subject::Arguments(given)) => {
+            (Some(Pattern::Argument(name, glob)), Subject::Arguments(given)) => {
                 let given = given.get(name).map(Vec::as_slice).unwrap_or_default();
-                given.iter().map(|given| given.covers(glob)).max().unwrap_or(Covers::No)
+                given.iter().map(|given| given.matches_any(glob)).max().unwrap_or(Match::No)
             }
-            // What a rule is about cannot be found in the call: then nobody can tell.
-            (Some(_), _) => Covers::Maybe,
+            // The call lacks what the rule is about.
+            (Some(_), _) => Match::Maybe,
         }
     }
 
-    /// Whether it allows the call: in doubt, no. Of a command line, only what one of its commands needs.
+    /// Returns whether the rule surely allows the call; of a command line, the given command.
     pub(crate) fn allows(&self, tool: &str, subject: &Subject, command: Option<&[Word]>) -> bool {
         if !self.tool.is_match(tool) {
             return false;
         }
         match (&self.about, subject) {
             (None, _) => true,
-            (Some(About::Path(glob)), Subject::Path(path)) => glob.is_match(path),
-            (Some(About::Host(glob)), Subject::Host(host)) => glob.is_match(host),
-            (Some(About::Name(glob)), Subject::Name(name)) => glob.is_match(name),
-            (Some(About::Argument(name, glob)), Subject::Arguments(given)) => {
+            (Some(Pattern::Path(glob)), Subject::Path(path)) => glob.is_match(path),
+            (Some(Pattern::Host(glob)), Subject::Host(host)) => glob.is_match(host),
+            (Some(Pattern::Name(glob)), Subject::Name(name)) => glob.is_match(name),
+            (Some(Pattern::Argument(name, glob)), Subject::Arguments(given)) => {
                 let given = given.get(name).map(Vec::as_slice).unwrap_or_default();
-                !given.is_empty() && given.iter().all(|given| given.is(glob))
+                !given.is_empty() && given.iter().all(|given| given.matches_all(glob))
             }
-            (Some(About::Command(words, more, _)), Subject::Command(_)) => {
-                command.is_some_and(|command| is_it(command, words, *more))
+            (Some(Pattern::Command(words, more, _)), Subject::Command(_)) => {
+                command.is_some_and(|command| is_command(command, words, *more))
             }
             _ => false,
         }
     }
 
-    /// Whether it is about that tool.
+    /// Returns whether the rule is about a tool.
     pub(crate) fn names(&self, tool: &str) -> bool {
         self.tool.is_match(tool)
     }
 
-    /// Whether it is about that tool and some places, that one among them.
-    pub(crate) fn closes_place(&self, tool: &str, place: &Path) -> bool {
-        matches!(&self.about, Some(About::Path(glob)) if glob.is_match(place)) && self.tool.is_match(tool)
+    /// Returns whether the rule names paths of a tool, and this path is one of them.
+    pub(crate) fn names_path(&self, tool: &str, place: &Path) -> bool {
+        matches!(&self.about, Some(Pattern::Path(glob)) if glob.is_match(place)) && self.tool.is_match(tool)
     }
 
-    /// Whether it is about that tool and that very place.
-    pub(crate) fn closes(&self, tool: &str, place: &Path) -> bool {
+    /// Returns whether the rule is about a tool and this path.
+    pub(crate) fn covers_path(&self, tool: &str, place: &Path) -> bool {
         let covers = match &self.about {
             None => true,
-            Some(About::Path(glob)) => glob.is_match(place),
+            Some(Pattern::Path(glob)) => glob.is_match(place),
             Some(_) => false,
         };
         covers && self.tool.is_match(tool)
     }
 }
 
-fn covers(yes: bool) -> Covers {
-    if yes { Covers::Yes } else { Covers::No }
+fn surely(yes: bool) -> Match {
+    if yes { Match::Yes } else { Match::No }
 }
 
-/// Whether the words stand in a command in their order, wherever they begin and whatever stands between them: programs
-/// start programs, and options stand where they like.
-fn hidden_in(command: &[Word], wanted: &[GlobMatcher]) -> Covers {
-    // Nobody knows what it runs.
-    if command.first() == Some(&Word::Unclear) {
-        return Covers::Maybe;
+/// Matches the words of a rule against a command, wherever they begin and whatever is between them: programs start other
+/// programs, and options may be anywhere.
+fn find_in(command: &[Word], wanted: &[GlobMatcher]) -> Match {
+    if command.first().is_some_and(|first| first.plain().is_none()) {
+        return Match::Maybe;
     }
-    let Some((program, rest)) = wanted.split_first() else { return Covers::No };
-    let mut found = Covers::No;
+    let Some((program, rest)) = wanted.split_first() else { return Match::No };
+    let mut found = Match::No;
     for (at, word) in command.iter().enumerate() {
         let Some(word) = word.plain() else { continue };
         if !program.is_match(base(word)) && !program.is_match(word) {
@@ -278,23 +277,18 @@ fn hidden_in(command: &[Word], wanted: &[GlobMatcher]) -> Covers {
         let all = rest
             .iter()
             .all(|wanted| behind.any(|word| word.plain().is_some_and(|word| wanted.is_match(word))));
-        // `xargs` gives it more words.
-        let fed = command[..at]
-            .iter()
-            .filter_map(Word::plain)
-            .any(|word| ["xargs", "parallel"].contains(&base(word)));
-        let unclear = fed || command[at + 1..].contains(&Word::Unclear);
-        found = found.max(match (all, unclear) {
-            (true, _) => Covers::Yes,
-            (false, true) => Covers::Maybe,
-            (false, false) => Covers::No,
+        let is_unknown = command[at + 1..].iter().any(|word| word.plain().is_none());
+        found = found.max(match (all, is_unknown) {
+            (true, _) => Match::Yes,
+            (false, true) => Match::Maybe,
+            (false, false) => Match::No,
         });
     }
     found
 }
 
-/// Whether a command is the one that was meant, word by word.
-fn is_it(command: &[Word], wanted: &[GlobMatcher], more: bool) -> bool {
+/// Returns whether a command has exactly these words.
+fn is_command(command: &[Word], wanted: &[GlobMatcher], more: bool) -> bool {
     let fits = command.len() == wanted.len() || (more && command.len() > wanted.len());
     fits && wanted
         .iter()

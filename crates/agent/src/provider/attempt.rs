@@ -1,4 +1,4 @@
-//! One request to a provider, and what came of it.
+//! One HTTP request to a provider and its result.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,35 +21,35 @@ use super::redactor::StreamRedactor;
 use super::secret::{ApiKey, KeyHeader, Secret};
 use super::status::{refused, retry_after};
 
-/// Somebody who runs models and is asked over HTTP.
+/// A provider of models, reached over HTTP.
 #[derive(Clone, Debug)]
 pub struct ProviderClient {
-    /// What it is called here.
+    /// Its name in the configuration.
     pub name: String,
-    /// The language it speaks.
+    /// Its dialect.
     pub dialect: Dialect,
-    /// The address that is asked; see [`endpoint`](super::endpoint).
+    /// The request address; see [`endpoint`](super::endpoint).
     pub endpoint: Uri,
-    /// Headers that go with every request, over our own. Values are marked as sensitive where they are read.
+    /// Extra headers, which replace our own. Secret values are marked as sensitive where they are read.
     pub headers: HeaderMap,
-    /// Where its key comes from.
+    /// The source of its key.
     pub key: ApiKey,
-    /// How the key is sent.
+    /// The header that carries the key.
     pub key_header: KeyHeader,
-    /// How patient we are with it.
+    /// Timeouts and size limits.
     pub limits: ResponseLimits,
-    /// The connections it uses.
+    /// Its connections.
     pub network: ConnectionPool,
 }
 
-/// How patient we are, and how much we take.
+/// Timeouts and size limits of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseLimits {
-    /// How long no byte at all may come.
+    /// Maximum time without any byte.
     pub idle: Duration,
-    /// How long only pings may come. A model that thinks where nobody sees it is silent for minutes.
+    /// Maximum time with pings only. A model that thinks without visible output is silent for minutes.
     pub news: Duration,
-    /// The most that an answer may hold.
+    /// Maximum size of a response.
     pub max_bytes: usize,
 }
 
@@ -59,10 +59,10 @@ impl Default for ResponseLimits {
     }
 }
 
-/// Kept instead of a body that held our key in pieces, which cannot be told from what is around them.
+/// Replaces a body that held our key in pieces, which cannot be separated from the text around them.
 const IN_PIECES: &[u8] = b"(not kept: it held our key in pieces)";
 
-/// The words of a refusal are not worth more than this.
+/// Limits for the body of a refusal, which is only quoted.
 const REFUSAL: ResponseLimits =
     ResponseLimits { idle: Duration::from_secs(10), news: Duration::from_secs(10), max_bytes: 1 << 20 };
 
@@ -76,56 +76,56 @@ impl ResponseLimits {
     }
 }
 
-/// What is seen while an answer comes.
+/// An event while a response arrives.
 #[derive(Clone, Copy, Debug)]
 pub enum AttemptEvent<'a> {
-    /// Status and headers are there.
+    /// Status and headers have arrived.
     Head(StatusCode, &'a HeaderMap),
-    /// The first byte of the body is there.
+    /// The first byte of the body has arrived.
     FirstByte,
-    /// One read of the body, as it came.
+    /// One read of the body, unchanged.
     Bytes(&'a [u8]),
-    /// A piece of the reply, to be shown and nothing else: only a whole reply is a reply.
+    /// A piece of the reply, only for display. Only a complete reply counts.
     Delta {
-        /// What it is part of.
+        /// The kind of block that it belongs to.
         block: BlockKind,
         /// The piece.
         text: &'a str,
     },
 }
 
-/// One request, and what came of it.
+/// One request and its result.
 #[derive(Clone, Debug)]
 pub struct HttpAttempt {
-    /// The status, where an answer began.
+    /// The status, if a response began.
     pub status: Option<u16>,
-    /// The answer's headers.
+    /// The response headers.
     pub headers: HeaderMap,
-    /// When the provider wants to be asked again, where it said so.
+    /// The delay that the provider asked for.
     pub retry_after: Option<Duration>,
-    /// The body as it was received, as far as it came. Should a refusal quote our key, that is starred out.
+    /// The body as far as it arrived. If a refusal quotes our key, the key is starred out.
     pub bytes: Vec<u8>,
-    /// When the request was sent.
+    /// Time at which the request was sent.
     pub started: SystemTime,
-    /// When the first byte of the body came.
+    /// Time of the first byte of the body.
     pub first_byte: Option<SystemTime>,
-    /// When it was over.
+    /// Time of the end.
     pub ended: SystemTime,
-    /// The reply, or why there is none.
+    /// The reply, or the failure.
     pub outcome: Result<CompleteReply, ProviderFailure>,
 }
 
-/// A reply that came to its end.
+/// A complete reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompleteReply {
-    /// The body that the call would have given without streaming.
+    /// The body of the equivalent non-streaming call.
     pub body: Vec<u8>,
-    /// The same, decoded.
+    /// The decoded body.
     pub answer: DecodedReply,
 }
 
 impl ProviderClient {
-    /// Whether its key can be had and sent, before anything is begun that needs it.
+    /// Checks that the key is available and can be sent, before work begins that needs it.
     pub async fn check_key(&self) -> Result<(), ProviderFailure> {
         match self.key.read().await? {
             Some(secret) => self.key_header.of(&secret, &self.key).map(drop),
@@ -133,7 +133,7 @@ impl ProviderClient {
         }
     }
 
-    /// Sends one request and reads its answer. It never tries twice, and dropping it closes the connection.
+    /// Sends one request and reads its response. It never retries. Dropping the future closes the connection.
     pub async fn attempt(&self, body: Bytes, on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) -> HttpAttempt {
         let mut attempt = HttpAttempt {
             status: None,
@@ -166,7 +166,7 @@ impl ProviderClient {
         attempt
     }
 
-    /// Whoever quotes our key, in a refusal or in an answer: it is starred out.
+    /// Stars our key out of a refusal or a response that quotes it.
     fn hide(&self, secret: &Secret, attempt: &mut HttpAttempt) {
         match &mut attempt.outcome {
             Err(failure) => {
@@ -187,7 +187,7 @@ impl ProviderClient {
         }
     }
 
-    /// The same for what came before somebody stopped listening.
+    /// Stars our key out of a partial body whose reader stopped.
     pub(crate) fn hide_key(&self, bytes: &mut Vec<u8>) {
         for secret in self.key.known().into_iter().chain(secrets_in(&self.headers)) {
             self.hide_in(&secret, bytes);
@@ -271,7 +271,7 @@ impl ProviderClient {
     ) -> Result<CompleteReply, ProviderFailure> {
         let (head, body) = response.into_parts();
         if !head.status.is_success() {
-            // Whatever becomes of its body, a refusal is a refusal.
+            // A refusal stays a refusal, even if its body cannot be read.
             let limits = self.limits.at_most(REFUSAL);
             let _ = receive(body, &limits, received, on, |_, _| Event::News).await;
             let now = SystemTime::now();
@@ -290,13 +290,13 @@ impl ProviderClient {
         reading.finish(&decoded, &end)
     }
 
-    /// It is on this machine: where nobody listens, nobody will without somebody's doing.
+    /// Returns whether the address is on this machine. If nothing listens there, a retry does not help.
     fn is_here(&self) -> bool {
         let host = self.endpoint.host().unwrap_or_default().trim_matches(['[', ']']);
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// Adds what only the provider's settings know.
+    /// Adds hints that need the provider's settings.
     fn advised(&self, failure: ProviderFailure) -> ProviderFailure {
         match failure.kind {
             FailureKind::Auth if failure.hint.is_none() => failure.hinted(self.key.advice()),
@@ -308,7 +308,7 @@ impl ProviderClient {
     }
 }
 
-/// Whether somebody said at once that nothing is there.
+/// Returns whether the connection was refused at once.
 fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -321,17 +321,17 @@ fn is_refused(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// A page or a picture is no answer, whatever its status. No type at all is left to the first byte.
-/// The last words of headers that everybody may read.
+/// Last words of the names of headers that are not secret.
 const OPEN: &[&str] = &["agent", "beta", "project", "organization", "referer", "title", "type", "version"];
 
-/// The credentials among the headers that a user gives a provider, without a scheme before them.
+/// Returns the credentials among the configured headers, without their scheme.
 fn secrets_in(headers: &HeaderMap) -> impl Iterator<Item = Secret> {
     let is_open = |name: &HeaderName| OPEN.iter().any(|word| name.as_str().ends_with(word));
     let said = headers.iter().filter(move |(name, _)| !is_open(name));
     said.filter_map(|(_, value)| Some(Secret::new(value.to_str().ok()?.rsplit(' ').next()?)))
 }
 
+/// Checks the content type: a web page or picture is no response. Without a type, the first byte decides.
 fn expected_type(headers: &HeaderMap) -> Result<(), ProviderFailure> {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return Ok(()) };
     let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
@@ -339,14 +339,14 @@ fn expected_type(headers: &HeaderMap) -> Result<(), ProviderFailure> {
     if essence.is_empty() || essence.contains("event-stream") || essence.contains("json") {
         return Ok(());
     }
-    // A page stays where it is; of anything else nobody knows.
+    // A web page stays one when the request is repeated. Other content may change.
     let retry = if essence == "text/html" { RetryAdvice::No } else { RetryAdvice::Yes };
     let message = format!("the provider answered with `{}`, not with a reply", plain(essence));
     let failure = ProviderFailure::new(FailureKind::Garbage, message, retry);
     Err(failure.hinted("check the base URL: a page may have answered in the provider's place"))
 }
 
-/// A content coding, though none was asked for.
+/// Returns the content coding, although none was requested.
 fn coding(headers: &HeaderMap) -> Result<Option<String>, ProviderFailure> {
     let Some(coding) = headers.get(CONTENT_ENCODING) else { return Ok(None) };
     let coding = coding.to_str().map_err(|_| ProviderFailure::garbage("the content coding is not a word"))?;

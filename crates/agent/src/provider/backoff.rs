@@ -1,4 +1,4 @@
-//! When to try again, and when to stop. Pure: the caller sleeps.
+//! Decides when to retry and when to stop. Pure: the caller sleeps.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -6,41 +6,40 @@ use std::time::Duration;
 
 use super::failure::{ProviderFailure, RetryAdvice};
 
-/// The rules for trying again.
+/// The rules for retries.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    /// How often a request is sent at most, the first time included.
+    /// Maximum number of attempts, including the first.
     pub max_attempts: u32,
-    /// The longest pause after the first attempt; it doubles with each.
+    /// Maximum pause after the first attempt. It doubles with each attempt.
     pub base: Duration,
-    /// The longest pause that we choose ourselves.
+    /// Maximum pause of our own choice.
     pub cap: Duration,
-    /// The longest pause that a provider may ask for.
+    /// Maximum pause that a provider may request.
     pub patience: Duration,
-    /// What all runs share.
+    /// The budget that all runs share.
     pub budget: Arc<RetryBudget>,
 }
 
-/// What to do after a failed attempt.
+/// The decision after a failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Try again after that while.
+    /// Retry after this pause.
     Wait(Duration),
-    /// Do not try again.
+    /// Do not retry.
     GiveUp {
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// How long the provider wants to be left alone, where it said so.
+        /// The pause that the provider requested.
         again_in: Option<Duration>,
     },
 }
 
-/// How many retries all runs of the process have left together.
+/// The retries that all runs of the process have left together.
 ///
-/// A provider that is down for one run is down for all of them, and a thousand runs that each try ten times
-/// are what keeps it down. A retry takes one from the budget and a success gives one back, so in a storm there
-/// are no more retries than the budget holds, and when it is over they come back by themselves: first
-/// attempts are never held back.
+/// A provider that fails for one run fails for all, and a thousand runs with ten retries each keep it down.
+/// A retry takes one unit from the budget and a success returns one. So a storm has no more retries than the
+/// budget holds, and the budget recovers when it is over. First attempts are never delayed.
 #[derive(Debug)]
 pub struct RetryBudget {
     left: AtomicU32,
@@ -48,21 +47,21 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// A full budget.
+    /// Creates a full budget.
     pub fn new(most: u32) -> Self {
         Self { left: AtomicU32::new(most), most }
     }
 
-    /// The one that the process has.
+    /// Returns the budget of the process.
     pub fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<RetryBudget>> = OnceLock::new();
         SHARED.get_or_init(|| Arc::new(Self::new(200))).clone()
     }
 
-    /// A request was answered.
+    /// Notes an answered request.
     pub fn succeeded(&self) {
         let back = |left: u32| Some(left.saturating_add(1).min(self.most));
-        // Never fails: the closure always has a value.
+        // Never fails: the closure always returns a value.
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
     }
 
@@ -84,7 +83,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// What to do after the attempt of that number, from 1, has failed.
+    /// Decides what to do after the failed attempt with this 1-based number.
     pub fn next(&self, attempt: u32, failure: &ProviderFailure, random: &mut fastrand::Rng) -> RetryDecision {
         let give_up = |reason: String| RetryDecision::GiveUp { reason, again_in: None };
         let asked = match failure.retry {
@@ -104,21 +103,21 @@ impl Backoff {
         if !self.budget.take() {
             return give_up("too many requests have failed lately, in this run and others".to_owned());
         }
-        // Everybody who was refused together would come back together, so nobody comes back at once.
+        // Jitter: runs that were refused together must not return together.
         let random = random.f64();
         let grown = self.cap.min(self.base.saturating_mul(1 << (attempt - 1).min(20))).mul_f64(random);
         let wished = asked.map(|wait| wait + self.base.mul_f64(random));
-        // Who wants to be asked again at once, and refuses again, is not asked faster for it.
+        // A provider that requests no pause and refuses again is not asked faster for that.
         RetryDecision::Wait(wished.map_or(grown, |wished| wished.max(grown)))
     }
 
-    /// A request was answered.
+    /// Notes an answered request.
     pub fn succeeded(&self) {
         self.budget.succeeded();
     }
 }
 
-/// `90 s`, `7 min`, `3 h`
+/// Formats a time as `90 s`, `7 min` or `3 h`.
 fn in_words(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -176,7 +175,7 @@ mod tests {
                 given_up => panic!("{given_up:?}"),
             }
         }
-        // Who says "at once" again and again is not asked faster for it.
+        // A provider that requests no pause again and again is not asked faster for that.
         let now =
             |random: &mut fastrand::Rng| retries.next(6, &failure(RetryAdvice::After(seconds(0.0))), random);
         let waits: Vec<_> = (0..50).map(|_| now(&mut random)).collect();
@@ -204,7 +203,7 @@ mod tests {
         assert!(!is_over(retries(1).next(7, &failure(RetryAdvice::Yes), &mut random)));
     }
 
-    /// A thousand runs, each of many turns, against a provider that fails as `fails` says.
+    /// Simulates a thousand runs of many turns against a provider that fails as `fails` says.
     fn storm(
         runs: u32,
         turns: u32,
@@ -237,10 +236,10 @@ mod tests {
     fn a_storm_over_a_thousand_runs_stays_within_the_budget() {
         let (attempts, successes, firsts) = storm(1000, 10, 200, |_| true);
         assert_eq!((attempts, successes, firsts), (1200, 0, 1000));
-        // Half of them fail: no more retries than the budget and what successes gave back.
+        // Half of the requests fail: no more retries than the budget and the successes allow.
         let (attempts, successes, firsts) = storm(1000, 10, 200, |random| random.bool());
         assert!(attempts - firsts <= 200 + successes, "{attempts} {successes} {firsts}");
-        // A few fail: nobody notices.
+        // A few requests fail: every run completes.
         let (_, successes, _) = storm(1000, 10, 200, |random| random.u8(..) < 8);
         assert_eq!(successes, 10_000);
     }

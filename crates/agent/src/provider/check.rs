@@ -1,4 +1,4 @@
-//! Whether a reply that came whole can be acted on.
+//! Checks whether a complete reply can be acted on.
 
 use session::StopReason;
 use wire::dialect::{DecodedReply, DecodedResponse, Dialect, ProviderError};
@@ -8,7 +8,7 @@ use super::attempt::CompleteReply;
 use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 use super::protocol::{calls, member, optional};
 
-/// Decodes a body that came whole, or was put together from a stream that did.
+/// Decodes a body that is complete, or was assembled from a complete stream.
 pub(super) fn decode(dialect: Dialect, body: Vec<u8>) -> Result<CompleteReply, ProviderFailure> {
     let outcome = dialect.decode_reply(&body).map_err(|error| ProviderFailure::garbage(error.to_string()))?;
     let answer = match outcome {
@@ -23,7 +23,7 @@ pub(super) fn decode(dialect: Dialect, body: Vec<u8>) -> Result<CompleteReply, P
     Ok(CompleteReply { body, answer })
 }
 
-/// The types that the decoder relies on; where they are others it sees less than there is.
+/// Checks the types that the decoder relies on. With other types it would miss content.
 fn shape(dialect: Dialect, body: &[u8]) -> Result<(), String> {
     let document = Document::parse(body).map_err(|error| error.to_string())?;
     let root = document.root();
@@ -63,14 +63,14 @@ fn shape(dialect: Dialect, body: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The items, which are objects that say what they are.
+/// Returns the items of a list, which must be objects with a `type`.
 fn typed<'a, 'd>(list: Value<'a, 'd>) -> Result<Vec<Value<'a, 'd>>, String> {
     let items: Vec<_> = list.items().collect();
     let sound = |item: &Value<'_, '_>| item.kind() == ValueKind::Object && item.str_at("type").is_some();
     if items.iter().all(sound) { Ok(items) } else { Err("something that does not say what it is".to_owned()) }
 }
 
-/// The dialects' words for a reply that failed after all.
+/// Status words of the dialects for a failed reply.
 const FAILED: &[&str] = &["error", "failed", "cancelled"];
 
 fn usable(dialect: Dialect, answer: &DecodedReply) -> Result<(), ProviderFailure> {
@@ -95,7 +95,7 @@ fn usable(dialect: Dialect, answer: &DecodedReply) -> Result<(), ProviderFailure
             return Err(ProviderFailure::garbage(format!("two calls with the id `{}`", call.id)));
         }
         ids.push(call.id.as_str());
-        // Where the output ended with a call, one without input may only have lost it.
+        // If the output limit ended the reply with a call without input, the input may be lost.
         let lost = cut && at + 1 == calls && matches!(call.input.trim(), "" | "{}");
         if !lost && (call.input.is_empty() || is_object(&call.input)) {
             continue;

@@ -1,4 +1,4 @@
-//! Pieces of a reply while it comes, for people who watch. Nothing is decided by them.
+//! Pieces of a reply while it arrives, for display only.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use wire::dialect::Fragment;
 use wire::json::unescape;
 use wire::sse::Frame;
 
-/// What a piece is part of.
+/// The kind of block that a piece belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// What the model says.
+    /// Text.
     Text,
-    /// What it thinks.
+    /// Thinking.
     Thinking,
     /// The input of a call.
     Input,
@@ -20,12 +20,12 @@ pub enum BlockKind {
 /// Turns pieces of JSON strings into text.
 #[derive(Debug, Default)]
 pub(super) struct Deltas {
-    /// The first half of a character that was split over two pieces, and the string it belongs to.
+    /// The first half of a character that was split over two pieces, and its string.
     half: Option<(String, String)>,
 }
 
 impl Deltas {
-    /// The piece as text, where it is one that people want to see.
+    /// Returns the text of a piece that is displayed.
     pub(super) fn text(&mut self, frame: &Frame, piece: &Fragment) -> Option<(BlockKind, String)> {
         let kind = kind(frame, &piece.pointer)?;
         let inner = frame.data.get(piece.data.clone())?;
@@ -42,7 +42,7 @@ impl Deltas {
     }
 }
 
-/// By the last name in the pointer; in the Responses dialect only the event tells a thought from a text.
+/// Returns the kind by the last name of the pointer. In the Responses dialect only the event separates thinking from text.
 fn kind(frame: &Frame, pointer: &str) -> Option<BlockKind> {
     Some(match pointer.rsplit('/').next()? {
         "thinking" | "reasoning" | "reasoning_content" => BlockKind::Thinking,
@@ -53,7 +53,7 @@ fn kind(frame: &Frame, pointer: &str) -> Option<BlockKind> {
     })
 }
 
-/// Where an escaped high surrogate begins that nothing follows.
+/// Returns the start of an escaped high surrogate at the end of a text.
 fn half_at_end(inner: &str) -> Option<usize> {
     let at = inner.len().checked_sub(6)?;
     let digits = inner.get(at..)?.strip_prefix("\\u")?;

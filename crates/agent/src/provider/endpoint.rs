@@ -1,10 +1,10 @@
-//! From a base URL to the address that is asked, as everybody expects it.
+//! From a base URL to the request address.
 
 use http::Uri;
 use thiserror::Error;
 use wire::dialect::Dialect;
 
-/// Why a base URL cannot be used.
+/// The reason why a base URL cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EndpointError {
     /// It is not a URL.
@@ -15,10 +15,10 @@ pub enum EndpointError {
     Credentials(String),
 }
 
-/// The address for a dialect below a base URL.
+/// Returns the request address of a dialect below a base URL.
 ///
 /// Anthropic's base has no version and OpenAI's has one, but people write either for both, with and without
-/// a slash at the end, and some paste the whole address. A query stays where it is.
+/// a trailing slash, and some paste the whole address. A query is kept.
 pub fn endpoint(base: &str, dialect: Dialect) -> Result<Uri, EndpointError> {
     let not_a_url = || EndpointError::NotAUrl(without_secrets(base));
     let uri: Uri = base.trim().parse().map_err(|_| not_a_url())?;
@@ -38,7 +38,7 @@ pub fn endpoint(base: &str, dialect: Dialect) -> Result<Uri, EndpointError> {
     let version = match dialect {
         _ if versioned => "",
         Dialect::AnthropicMessages => "/v1",
-        // Some have their own idea of what stands before `/chat/completions`; a bare host has none.
+        // Some servers have another path before `/chat/completions`. A bare host has none.
         _ if path.is_empty() => "/v1",
         _ => "",
     };
@@ -47,12 +47,12 @@ pub fn endpoint(base: &str, dialect: Dialect) -> Result<Uri, EndpointError> {
     format!("{scheme}://{authority}{path}{query}").parse().map_err(|_| not_a_url())
 }
 
-/// `v1`, `v2`, `v1beta`.
+/// Returns whether a path segment is a version: `v1`, `v2`, `v1beta`.
 fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// What may be shown of something that should have been a URL.
+/// Returns the part of an invalid URL that may be shown.
 fn without_secrets(base: &str) -> String {
     let end = base.find(['?', '#']).unwrap_or(base.len());
     let shown = super::failure::plain(&base[..end]);

@@ -1,48 +1,48 @@
-//! Why an attempt failed, as data.
+//! The failure of an attempt, as data.
 
 use std::time::Duration;
 
 use thiserror::Error;
 use wire::dialect::ProviderError;
 
-/// Why an attempt failed. It is part of what happened, so it is kept and shown, not thrown.
+/// The failure of an attempt. It is stored and shown like any other result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ProviderFailure {
-    /// What kind of failure.
+    /// The kind.
     pub kind: FailureKind,
-    /// In words, with the provider's own where it had some; never with a key.
+    /// A message, with the provider's words if there are any, and never with a key.
     pub message: String,
-    /// What the user can do about it.
+    /// Advice for the user.
     pub hint: Option<String>,
-    /// Whether the same request is worth another attempt.
+    /// Whether a retry of the same request may succeed.
     pub retry: RetryAdvice,
 }
 
-/// What kind of failure.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     /// No connection.
     Connect,
-    /// Nothing came for too long.
+    /// A timeout.
     Stalled,
-    /// The answer ended before its final event.
+    /// The response ended before its final event.
     Cut,
-    /// A status that has no kind of its own.
+    /// A status without a kind of its own.
     Status(u16),
-    /// The provider sends us elsewhere, and we do not go.
+    /// A redirect, which is not followed.
     Redirect,
-    /// An error inside of an answer that had begun well.
+    /// An error inside a response that began well.
     StreamError,
-    /// Not an answer in the dialect, or one that nobody can act on.
+    /// Not a response in the dialect, or one that cannot be acted on.
     Garbage,
-    /// The output limit fell into the middle of a call.
+    /// The output limit cut a call.
     OutputLimit,
-    /// The answer is larger than we take.
+    /// The response is larger than the limit.
     TooLarge,
     /// 401, 403, or no usable key.
     Auth,
-    /// 404: no such model, or no such address.
+    /// 404: unknown model or address.
     NotFound,
     /// 413, or more than the model's context holds.
     RequestTooLarge,
@@ -52,14 +52,14 @@ pub enum FailureKind {
     RateLimited,
 }
 
-/// Whether the same request is worth another attempt.
+/// Whether a retry of the same request may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAdvice {
     /// It would fail again.
     No,
-    /// After a while of our own choosing.
+    /// Retry after a pause of our own choice.
     Yes,
-    /// After that while, the provider says.
+    /// Retry after the pause that the provider requested.
     After(Duration),
 }
 
@@ -72,12 +72,12 @@ impl ProviderFailure {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// What came is not an answer; the next may be.
+    /// Creates a failure for an invalid response. The next one may be valid.
     pub(super) fn garbage(why: impl Into<String>) -> Self {
         Self::new(FailureKind::Garbage, why, RetryAdvice::Yes)
     }
 
-    /// An error inside of an answer whose status was good.
+    /// Creates a failure for an error inside a response with a good status.
     pub(super) fn in_stream(error: &ProviderError) -> Self {
         let message = format!("the provider broke off with an error: {}", said(error));
         if is_too_long(error) {
@@ -91,10 +91,10 @@ impl ProviderFailure {
     }
 }
 
-/// The kinds of errors that are about the key.
+/// Kinds of errors about the key.
 const KEY: &[&str] = &["authentication", "invalid_api_key", "permission"];
 
-/// Signs of an error that the same request meets again. Whatever is not among them may pass.
+/// Signs of an error that the same request meets again. All other errors may pass.
 const HOPELESS: &[&str] = &[
     "authentication",
     "billing",
@@ -111,37 +111,37 @@ const HOPELESS: &[&str] = &[
     "request_too_large",
 ];
 
-/// Whether the provider's words say that trying again is no use.
+/// Returns whether the provider's words say that a retry is useless.
 pub(super) fn is_hopeless(error: &ProviderError) -> bool {
     says(error, HOPELESS)
 }
 
-/// Whether one of these signs stands anywhere in what the provider says.
+/// Returns whether one of these signs occurs in the provider's error.
 fn says(error: &ProviderError, signs: &[&str]) -> bool {
     let words = format!("{} {}", called(error), error.message).to_lowercase();
     signs.iter().any(|sign| words.contains(sign))
 }
 
-/// What the provider calls it, in one word or two.
+/// Returns the provider's names for the error.
 fn called(error: &ProviderError) -> String {
     error.code.as_ref().map_or_else(|| error.kind.clone(), |code| format!("{}: {code}", error.kind))
 }
 
-/// The same by what the error is called alone: many who refuse for a minute write of plans and billing.
+/// Returns the same by the error's name alone. Rate limit messages often mention plans and billing.
 pub(super) fn is_hopeless_kind(error: &ProviderError) -> bool {
     let word = called(error).to_lowercase();
     HOPELESS.iter().any(|sign| word.contains(sign))
 }
 
-/// Signs that somebody has to pay first.
+/// Signs of a missing payment.
 const UNPAID: &[&str] = &["billing", "credit balance", "insufficient_quota", "payment_required"];
 
-/// Whether the provider's words say that there is no money.
+/// Returns whether the provider's words say that the account has no credit.
 pub(super) fn is_unpaid(error: &ProviderError) -> bool {
     says(error, UNPAID)
 }
 
-/// Signs that a request holds more than the model can take.
+/// Signs of a request that exceeds the model's context.
 const TOO_LONG: &[&str] = &[
     "context limit",
     "context size",
@@ -154,12 +154,12 @@ const TOO_LONG: &[&str] = &[
     "too many tokens",
 ];
 
-/// Whether the provider's words say that a shorter request would do.
+/// Returns whether the provider's words say that a shorter request would succeed.
 pub(super) fn is_too_long(error: &ProviderError) -> bool {
     says(error, TOO_LONG)
 }
 
-/// The provider's words, fit for a terminal.
+/// Returns the provider's words, safe for a terminal.
 pub(super) fn said(error: &ProviderError) -> String {
     match (plain(&called(error)).as_str(), plain(&error.message).as_str()) {
         ("", "") => "no reason given".to_owned(),
@@ -169,10 +169,10 @@ pub(super) fn said(error: &ProviderError) -> String {
     }
 }
 
-/// The longest that we quote.
+/// Maximum length of a quotation.
 const QUOTED: usize = 400;
 
-/// Foreign text on one line, without control characters and not too long.
+/// Returns foreign text as one short line without control characters.
 pub(super) fn plain(text: &str) -> String {
     let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let line = shown.collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,8 +1,8 @@
-//! Providers: one HTTP client for every dialect, its failures as data, and when to try again.
+//! Providers: one HTTP client for every dialect, failures as data, and retry rules.
 //!
-//! Start at [`ProviderClient::attempt`], which sends one request and reads its answer, and at [`ProviderConfig::choose`],
-//! which finds the provider for a model. Nothing here sleeps between attempts, reads the environment or
-//! keeps anything: [`Backoff`] only says what to do next, and the loop journals it and does it.
+//! Start at [`ProviderClient::attempt`], which sends one request and reads its response, and at [`ProviderConfig::choose`],
+//! which finds the provider of a model. Nothing here sleeps between attempts, reads the environment or keeps
+//! state: [`Backoff`] only decides what to do next. The loop stores that in the journal and does it.
 
 mod attempt;
 mod backoff;
@@ -35,7 +35,7 @@ pub use network::ConnectionPool;
 pub(crate) use receive::chain;
 pub use secret::{ApiKey, KeyHeader, Secret};
 
-/// Whose models a dialect was made for.
+/// Returns the vendor whose models a dialect was made for.
 pub fn vendor(dialect: Dialect) -> Vendor {
     match dialect {
         Dialect::AnthropicMessages => Vendor::Anthropic,
@@ -43,7 +43,7 @@ pub fn vendor(dialect: Dialect) -> Vendor {
     }
 }
 
-/// Fills in how the draft's model shall think, how hard it shall try and how much it may write.
+/// Sets thinking, effort and output limit for the draft's model.
 pub fn apply_model_settings(draft: &mut Draft, dialect: Dialect, seat: AgentRole) {
     let settings = model::settings_for(&draft.model, vendor(dialect), seat);
     draft.max_tokens = settings.max_tokens;

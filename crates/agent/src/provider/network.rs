@@ -1,4 +1,4 @@
-//! The connections that all providers share.
+//! Connections that all providers share.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 
 pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// A pool of connections. Cheap to clone; clones share it.
+/// A pool of connections. Clones are cheap and share it.
 ///
-/// Only HTTP/1.1: one connection carries one answer, so that none stands in another's way, and giving up an
-/// answer closes its connection.
+/// Only HTTP/1.1: each connection carries one response, so responses do not block each other, and dropping a
+/// response closes its connection.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionPool(Arc<Clients>);
 
@@ -28,14 +28,14 @@ struct Clients {
     secure: OnceLock<Client>,
 }
 
-/// How long a host may take to accept a connection.
+/// Maximum time to connect.
 const CONNECT: Duration = Duration::from_secs(15);
-/// How long a connection that nobody uses is kept.
+/// Maximum time that an idle connection is kept.
 const KEPT: Duration = Duration::from_secs(60);
 
 impl ConnectionPool {
-    /// No connections yet. The machine's certificates are read with the first request that needs them: who
-    /// only talks to loopback shall not wait for that.
+    /// Creates an empty pool. The machine's certificates are read with the first request that needs them, because
+    /// loopback does not.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,34 +1,34 @@
-//! Whether the events of a stream are what their dialect says they are.
+//! Checks that the events of a stream follow their dialect.
 //!
-//! The accumulator takes what it understands and leaves the rest, which is right for a recorder. Who acts on
-//! a reply must know that nothing was left: a delta of the wrong type, a block that begins twice or a
-//! character cut in half would else be a reply with a hole in it.
+//! The accumulator takes what it understands and skips the rest, which is right for a recorder. An agent that
+//! acts on a reply must know that nothing was skipped: a delta of the wrong type, a block that begins twice or
+//! a character cut in half would leave a hole in the reply.
 
 use wire::dialect::Dialect;
 use wire::json::{Document, Value, ValueKind};
 use wire::sse::Frame;
 
-/// What an event is to somebody who waits.
+/// The meaning of an event for the watchdogs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// A sign of life.
     Life,
-    /// The reply goes on.
+    /// A part of the reply.
     News,
-    /// There is no more to come.
+    /// The final event.
     Last,
 }
 
-/// Watches over the events of one stream.
+/// Checks the events of one stream.
 #[derive(Debug)]
 pub(super) struct Protocol {
     dialect: Dialect,
     begun: bool,
-    /// Anthropic's blocks.
+    /// Anthropic's open blocks.
     blocks: Vec<OpenBlock>,
-    /// The output items of Responses that were added, by their index.
+    /// The output items of Responses that were added, by index.
     items: Vec<u64>,
-    /// A piece came of an item that never was: only the whole reply at the end can still tell it.
+    /// A piece arrived for an item that was never added. Only the complete reply at the end can contain it.
     stray: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ struct OpenBlock {
 }
 
 impl OpenBlock {
-    /// Whether pieces of that kind make up such a block.
+    /// Returns whether the block consists of pieces of this kind.
     fn takes(&self, piece: &str) -> bool {
         match piece {
             "text_delta" | "citations_delta" => self.kind == "text",
@@ -59,7 +59,7 @@ impl Protocol {
         Self { dialect, begun: false, blocks: Vec::new(), items: Vec::new(), stray: None }
     }
 
-    /// Takes the next event; an error says what is wrong with it.
+    /// Checks the next event, or returns what is wrong with it.
     pub(super) fn take(&mut self, frame: &Frame) -> Checked {
         if frame.lossy {
             return Err("an event that is not UTF-8".to_owned());
@@ -182,7 +182,7 @@ fn chat(data: Value<'_, '_>) -> Checked {
     Ok(Event::News)
 }
 
-/// The calls of a chat message, whole or in pieces.
+/// Checks the calls of a chat message, complete or in pieces.
 pub(super) fn calls(message: Value<'_, '_>) -> Result<(), String> {
     optional(message, "message", "tool_calls", &[ValueKind::Array])?;
     for call in message.get("tool_calls").iter().flat_map(Value::items) {
@@ -197,7 +197,7 @@ pub(super) fn calls(message: Value<'_, '_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Events that bring a piece of a string.
+/// Events with a piece of a string.
 const PIECES: &[&str] = &[
     "response.custom_tool_call_input.delta",
     "response.function_call_arguments.delta",
@@ -212,7 +212,7 @@ fn index(data: Value<'_, '_>, of: &str) -> Result<u64, String> {
     index.ok_or_else(|| format!("`{of}` with an `index` that counts nothing"))
 }
 
-/// A member that must be there.
+/// Returns a required member.
 pub(super) fn member<'a, 'd>(
     of: Value<'a, 'd>,
     place: &str,
@@ -222,7 +222,7 @@ pub(super) fn member<'a, 'd>(
     optional(of, place, name, kinds)?.ok_or_else(|| format!("`{place}` without `{name}`"))
 }
 
-/// A member that may be missing or `null`.
+/// Returns a member that may be missing or `null`.
 pub(super) fn optional<'a, 'd>(
     of: Value<'a, 'd>,
     place: &str,

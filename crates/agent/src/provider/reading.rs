@@ -1,4 +1,4 @@
-//! An answer while it comes: bytes in, deltas out, and at the end a whole reply or why there is none.
+//! A response while it arrives: bytes in, deltas out, and at the end a complete reply or a failure.
 
 use wire::dialect::{Accumulator, Dialect, StreamEnd};
 use wire::sse::SseDecoder;
@@ -9,7 +9,7 @@ use super::deltas::Deltas;
 use super::failure::{FailureKind, ProviderFailure, RetryAdvice, plain};
 use super::protocol::{Event, Protocol};
 
-/// Takes the body of one answer whose status was good.
+/// Reads the body of one response with a good status.
 #[derive(Debug)]
 pub(super) struct Reading {
     dialect: Dialect,
@@ -22,23 +22,23 @@ pub(super) struct Reading {
     broken: Option<String>,
 }
 
-/// What the body turned out to be, by its first byte: servers are careless with the header.
+/// The form of the body by its first byte, because servers send wrong headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Unknown,
     Stream,
-    /// One JSON document: some compatible servers do not stream, whatever they are asked.
+    /// One JSON document. Some compatible servers never stream.
     Json,
 }
 
-/// How the body ended.
+/// The end of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// As it should.
+    /// A regular end.
     Clean,
-    /// We have all that we need.
+    /// Everything needed has arrived.
     Enough,
-    /// The connection broke, for that reason.
+    /// The connection broke, for this reason.
     Broke(String),
 }
 
@@ -56,7 +56,7 @@ impl Reading {
         }
     }
 
-    /// Takes whatever bytes arrived, and says what they were to somebody who waits.
+    /// Takes arrived bytes, and returns their meaning for the watchdogs.
     pub(super) fn push(&mut self, bytes: &[u8], on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) -> Event {
         if self.form == Form::Unknown {
             let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -72,7 +72,7 @@ impl Reading {
         let mut most = Event::Life;
         for frame in self.decoder.push(bytes) {
             if self.ended || self.broken.is_some() {
-                break; // What comes behind the final event is nothing to us.
+                break; // Data after the final event is ignored.
             }
             match self.protocol.take(&frame) {
                 Ok(event) => {
@@ -93,7 +93,7 @@ impl Reading {
         most
     }
 
-    /// The body is over; `bytes` is all of it.
+    /// Ends the body; `bytes` is all of it.
     pub(super) fn finish(self, bytes: &[u8], end: &End) -> Result<CompleteReply, ProviderFailure> {
         if let Some(what) = self.broken {
             return Err(ProviderFailure::garbage(format!("the stream holds {}", plain(&what))));
@@ -128,14 +128,14 @@ fn cut(message: &str) -> ProviderFailure {
     ProviderFailure::new(FailureKind::Cut, message, RetryAdvice::Yes)
 }
 
-/// Whether any line begins as an event does, if only with its first letters.
+/// Returns whether any line begins like an event, if only with its first letters.
 fn has_events(bytes: &[u8]) -> bool {
     let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
     let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).filter(|line| !line.is_empty());
     lines.take(16).any(|line| fields.iter().any(|field| line.starts_with(field) || field.starts_with(line)))
 }
 
-/// How something begins that should have been something else.
+/// Returns the beginning of an unexpected body, for messages.
 pub(super) fn opening(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
     format!("it begins with `{}`", plain(&text).chars().take(60).collect::<String>())

@@ -1,4 +1,4 @@
-//! Takes a body off the wire under two watchdogs.
+//! Receives a body under two watchdogs.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,21 +12,21 @@ use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 use super::protocol::Event;
 use super::reading::End;
 
-/// What has come of a body.
+/// A received body.
 #[derive(Debug, Default)]
 pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
     pub(super) first_byte: Option<SystemTime>,
 }
 
-/// How long the end of a body is waited for once its final event has come. A connection that is read to its
-/// end can be used again; an answer that is complete is not put at risk for that.
+/// Maximum wait for the end of a body after its final event. A connection that is read to its end can be
+/// reused, but a complete response is not put at risk for that.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// Reads a body to its end. `take` says what each read was; once it says `Last` nothing more is needed.
+/// Reads a body to its end. `take` classifies each read; after `Last` nothing more is needed.
 ///
-/// Any byte satisfies the first watchdog, for pings exist to say that all is well. The second asks for news:
-/// a server that has lost the model behind it may ping for ever.
+/// Any byte resets the first watchdog, because pings say that all is well. The second one needs content: a
+/// server that has lost its model may send pings forever.
 pub(super) async fn receive<B>(
     mut body: B,
     limits: &ResponseLimits,
@@ -84,7 +84,7 @@ pub(super) fn stalled(what: &str, patience: Duration) -> ProviderFailure {
     ProviderFailure::new(FailureKind::Stalled, message, RetryAdvice::Yes)
 }
 
-/// An error with its causes on one line: the outer ones of an HTTP library say little.
+/// Formats an error with its causes on one line, because the outer errors of an HTTP library say little.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();

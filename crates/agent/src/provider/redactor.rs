@@ -1,11 +1,11 @@
-//! Keeps our key out of an answer while it comes.
+//! Keeps our key out of a response while it arrives.
 
 use super::attempt::AttemptEvent;
 use super::deltas::BlockKind;
 use super::secret::Secret;
 
-/// Stands between an answer and those who watch it come. The end of a piece that may be how a secret begins is held back
-/// until more has come, so that a secret which comes in pieces is not shown either.
+/// Removes secrets from streamed events. If the end of a piece may be the beginning of a secret, it is held back
+/// until more arrives, so a secret in pieces is not shown either.
 #[derive(Debug)]
 pub(super) struct StreamRedactor {
     secrets: Vec<Secret>,
@@ -18,7 +18,7 @@ impl StreamRedactor {
         Self { secrets: secrets.to_vec(), held: String::new(), of: BlockKind::Text }
     }
 
-    /// Passes on what may be seen.
+    /// Passes on what may be shown.
     pub(super) fn push(&mut self, seen: AttemptEvent<'_>, on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) {
         let AttemptEvent::Delta { block, text } = seen else { return on(seen) };
         if self.of != block {
@@ -35,7 +35,7 @@ impl StreamRedactor {
         self.held = rest;
     }
 
-    /// Nothing more comes that could make a secret of what is held back.
+    /// Passes on what was held back, because no more text can complete a secret.
     pub(super) fn finish(&mut self, on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) {
         if !self.held.is_empty() {
             on(AttemptEvent::Delta { block: self.of, text: &self.held });

@@ -1,4 +1,4 @@
-//! Keys, and how they are kept out of everything that is shown.
+//! Keys, and how they are kept out of all output.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,35 +14,35 @@ use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     value: Box<str>,
-    /// How it may be written, so that nobody has to reckon that for every piece of an answer.
+    /// Its possible encodings, computed once.
     forms: Arc<[String]>,
 }
 
 impl Secret {
-    /// Keeps a value.
+    /// Wraps a value.
     pub fn new(value: impl Into<String>) -> Self {
         let value = value.into().into_boxed_str();
         Self { forms: forms(&value).into(), value }
     }
 
-    /// The value itself, for the one place that sends it.
+    /// Returns the value, for the one place that sends it.
     pub(super) fn expose(&self) -> &str {
         &self.value
     }
 
-    /// The text with every occurrence of the value starred out. Providers quote keys in their errors.
+    /// Returns a text with every occurrence of the value starred out. Providers quote keys in their errors.
     pub(super) fn hidden_in(&self, text: &str) -> String {
         self.forms.iter().fold(text.to_owned(), |text, form| text.replace(form, STARS))
     }
 
-    /// The same with a star for each letter.
+    /// Returns the same with a star for each letter.
     pub(super) fn starred_in(&self, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
         self.hide_in(&mut bytes);
         String::from_utf8(bytes).unwrap_or_default() // whole letters were replaced by stars
     }
 
-    /// How many bytes at the end of a text may be how the value begins.
+    /// Returns the number of bytes at the end of a text that may be the beginning of the value.
     pub(super) fn beginning_at_end(&self, text: &str) -> usize {
         let longest = |form: &String| {
             let (text, form) = (text.as_bytes(), form.as_bytes());
@@ -51,13 +51,13 @@ impl Secret {
         self.forms.iter().filter_map(longest).max().unwrap_or(0)
     }
 
-    /// Whether bytes hold the value.
+    /// Returns whether bytes hold the value.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         let holds = |form: &[u8]| bytes.windows(form.len()).any(|window| window == form);
         self.forms.iter().any(|form| holds(form.as_bytes()))
     }
 
-    /// Stars the value out of bytes, in place, so that offsets stay what they were.
+    /// Stars the value out of bytes, in place, so that offsets stay valid.
     pub(super) fn hide_in(&self, bytes: &mut [u8]) {
         for form in self.forms.iter() {
             let form = form.as_bytes();
@@ -73,8 +73,8 @@ impl Secret {
     }
 }
 
-/// How a value may be written: as it is, and in base64 wherever it stands in what was encoded. A short one may be
-/// anybody's word, as `ollama` is where any key will do. It is not looked for.
+/// Returns the possible encodings of a value: plain, and base64 at every offset. A short value may be an
+/// ordinary word, such as `ollama` where any key works. It is not searched.
 fn forms(value: &str) -> Vec<String> {
     if value.len() < SECRET_ENOUGH {
         return Vec::new();
@@ -82,7 +82,7 @@ fn forms(value: &str) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
     for (lead, skipped) in [(0, 0), (1, 2), (2, 3)] {
         let within = [&[0; 2][..lead], value.as_bytes()].concat();
-        // A letter that it shares with its neighbours may be any.
+        // A letter that encodes bits of its neighbours is left out.
         let shared = usize::from(within.len() % 3 != 0);
         for alphabet in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
             let encoded = alphabet.encode(&within);
@@ -95,7 +95,7 @@ fn forms(value: &str) -> Vec<String> {
 
 const STARS: &str = "***";
 
-/// What is at least this long is no usual word.
+/// Minimum length of a value that is no ordinary word.
 const SECRET_ENOUGH: usize = 8;
 
 impl fmt::Debug for Secret {
@@ -110,24 +110,24 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Where a provider's key comes from.
+/// The source of a provider's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiKey {
-    /// There is none, as with a server on one's own machine.
+    /// No key, as for a server on one's own machine.
     None,
-    /// It is known, from the environment variable of that name.
+    /// A key from an environment variable.
     Known {
         /// The key.
         secret: Secret,
         /// The variable.
         from: String,
     },
-    /// The file holds it, and is read for every request: a key that is rotated is the next request's.
+    /// A key in a file, which is read for every request, so that a rotated key is used at once.
     File(PathBuf),
 }
 
 impl ApiKey {
-    /// The key, where it can be had at once.
+    /// Returns the key if it is available without reading a file.
     pub(super) fn known(&self) -> Option<Secret> {
         match self {
             Self::None => None,
@@ -136,7 +136,7 @@ impl ApiKey {
         }
     }
 
-    /// The key as it is now.
+    /// Reads the current key.
     pub(super) async fn read(&self) -> Result<Option<Secret>, ProviderFailure> {
         match self {
             Self::None => Ok(None),
@@ -156,7 +156,7 @@ impl ApiKey {
         }
     }
 
-    /// What to do where it is refused.
+    /// Returns advice for a refused key.
     pub(super) fn advice(&self) -> String {
         match self {
             Self::None => {
@@ -169,7 +169,7 @@ impl ApiKey {
     }
 }
 
-/// The key in a file's text; some editors put a mark before it.
+/// Returns the key in a file's text. Some editors write a byte order mark before it.
 fn bare(text: &str) -> &str {
     text.trim_start_matches('\u{feff}').trim()
 }
@@ -179,12 +179,12 @@ fn bare(text: &str) -> &str {
 pub enum KeyHeader {
     /// `x-api-key: …`, for Anthropic's keys.
     ApiKey,
-    /// `Authorization: Bearer …`, for Anthropic's tokens and everybody else's keys.
+    /// `Authorization: Bearer …`, for Anthropic's tokens and all other keys.
     Bearer,
 }
 
 impl KeyHeader {
-    /// Name and value.
+    /// Returns name and value.
     pub(super) fn of(
         self,
         secret: &Secret,

@@ -1,4 +1,4 @@
-//! What a refusal means: statuses, the provider's words, and when it wants to be asked again.
+//! Refusals: statuses, the provider's words, and the requested delay.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use super::failure::{
     FailureKind, ProviderFailure, RetryAdvice, is_hopeless_kind, is_too_long, is_unpaid, plain, said,
 };
 
-/// The failure that a status other than a good one stands for.
+/// Returns the failure for a status that is not a success.
 pub(super) fn refused(
     dialect: Dialect,
     status: StatusCode,
@@ -35,7 +35,7 @@ pub(super) fn refused(
         408 | 409 | 425 | 500.. => (FailureKind::Status(code), true),
         _ => (FailureKind::Status(code), false),
     };
-    // Anthropic's and OpenAI's word on it, which is also how a replay says that it has no answer.
+    // Anthropic and OpenAI send this header. A replay uses it to say that it has no answer.
     let worth_it = match headers.get("x-should-retry").and_then(|value| value.to_str().ok()) {
         Some("true") => true,
         Some("false") => false,
@@ -67,7 +67,7 @@ fn redirected(code: u16, headers: &HeaderMap) -> ProviderFailure {
         .hinted("set the provider's `base_url` to where it lives now")
 }
 
-/// What the provider says about it; whatever it is, else.
+/// Returns the provider's error, in any format.
 fn words(dialect: Dialect, code: u16, body: &[u8]) -> ProviderError {
     match dialect.decode_reply(body) {
         Ok(DecodedResponse::Error(error)) => error,
@@ -75,7 +75,7 @@ fn words(dialect: Dialect, code: u16, body: &[u8]) -> ProviderError {
     }
 }
 
-/// When the provider wants to be asked again: in milliseconds, in seconds, or at a date.
+/// Returns the requested delay: in milliseconds, in seconds, or as a date.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let number = |text: &str, unit: f64| {
@@ -86,12 +86,12 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
         return Some(wait);
     }
     let after = text(RETRY_AFTER.as_str())?;
-    // The provider's own clock where it tells it: ours may be wrong.
+    // The provider's own clock is used if it is sent, because ours may be wrong.
     let now = text(DATE.as_str()).and_then(http_date).unwrap_or(now);
     number(after, 1.0).or_else(|| Some(http_date(after)?.duration_since(now).unwrap_or_default()))
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`
+/// Parses a date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn http_date(text: &str) -> Option<SystemTime> {
     let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
     Some(date.into())

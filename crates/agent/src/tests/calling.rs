@@ -131,7 +131,7 @@ async fn a_workspace_that_another_folder_replaced_is_not_worked_in() {
     let calls =
         r#"read{"path":"a.txt"} + list{} + write{"path":"b.txt","content":"b"} + bash{"command":"ls"}"#;
     [calls, "moved"].iter().for_each(|answer| room.model.shall_say(answer));
-    let rules = Arc::new(Rules::stored(&[(List::Allow, "bash".to_owned())]));
+    let rules = Arc::new(PermissionRules::stored(&[(RuleList::Allow, "bash".to_owned())]));
     let kernel = Kernel { tools: Arc::new(Toolbox::new(tools::builtin())), rules, ..room.kernel() };
     let (here, there) = (room.folder.path().join("w"), room.folder.path().join("moved"));
     std::fs::rename(&here, &there).expect("moved");

@@ -168,7 +168,7 @@ fn outcomes(room: &Room) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_s_rules_on_files_hold_in_its_run_and_leave_it_the_tool() {
-    let own_rules = vec![(List::Deny, "read(secrets/**)".to_owned())];
+    let own_rules = vec![(RuleList::Deny, "read(secrets/**)".to_owned())];
     let room = Room { own_rules, ..Room::new() };
     let at = |name: &str| room.folder.path().join("w").join(name);
     std::fs::create_dir(at("secrets")).expect("made");

@@ -55,10 +55,10 @@ struct Room {
     run: Mutex<Option<RunId>>,
     stop_handle: Mutex<StopHandle>,
     limits: RunLimits,
-    rules: Arc<Rules>,
+    rules: Arc<PermissionRules>,
     /// Those of the agent's own description.
-    own_rules: Vec<(List, String)>,
-    asker: Arc<dyn Asker>,
+    own_rules: Vec<(RuleList, String)>,
+    asker: Arc<dyn Approver>,
 }
 
 /// Plays a story in every dialect. They tell it alike.
@@ -114,7 +114,7 @@ impl Room {
             },
             rules: Arc::default(),
             own_rules: Vec::new(),
-            asker: Arc::new(NobodyToAsk),
+            asker: Arc::new(NoApprover),
             folder,
             store,
         }

@@ -4,8 +4,8 @@ use expect_test::expect;
 
 use super::*;
 
-fn room(list: List, rule: &str) -> Room {
-    let mut rules = Rules::default();
+fn room(list: RuleList, rule: &str) -> Room {
+    let mut rules = PermissionRules::default();
     rules.add(list, rule).expect("a rule");
     Room { rules: Arc::new(rules), ..Room::new() }
 }
@@ -14,22 +14,23 @@ fn room(list: List, rule: &str) -> Room {
 #[derive(Default)]
 struct Person(Mutex<Vec<String>>);
 
-impl Asker for Person {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
-        let Question { agent, tool, input, why } = question;
+impl Approver for Person {
+    fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
+        let PermissionQuestion { agent, tool, input, why } = question;
         self.0.lock().expect("sound").push(format!("{agent} {tool} {input}: {why}"));
-        let answer = if tool == "echo" { Answer::Yes } else { Answer::No("not today".to_owned()) };
+        let answer =
+            if tool == "echo" { PermissionAnswer::Yes } else { PermissionAnswer::No("not today".to_owned()) };
         Box::pin(std::future::ready(answer))
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_forbidden_is_answered_and_the_others_are_made() {
-    let room = room(List::Deny, "count");
+    let room = room(RuleList::Deny, "count");
     check_in(&room, "> work\n< echo{\"say\":\"x\"} + count{} + put{\"n\":1}\n< done", expect![[r#"
         prompt: work
         reply: a=echo{"say":"x"} + b=count{} + c=put{"n":1}
-        results: a gives x + b gives This call was denied and was not made: the rule `count` forbids it. Do not try to reach the same result in another way. Continue without it, or stop and say what you need. + c gives put 1
+        results: a gives x + b gives This call was denied and was not made: the rule `count` denies it. Do not try to reach the same result in another way. Continue without it, or stop and say what you need. + c gives put 1
         reply: done
         = completed: done
     "#]]).await;
@@ -39,30 +40,27 @@ async fn what_is_forbidden_is_answered_and_the_others_are_made() {
 
 #[tokio::test(start_paused = true)]
 async fn where_nobody_is_there_a_question_is_a_no() {
-    let room = room(List::Ask, "count");
+    let room = room(RuleList::Ask, "count");
     let told = room.play("> work\n< count{}\n< done").await;
-    assert!(told.contains("the rule `count` wants a question, and nobody is there to be asked"), "{told}");
+    assert!(told.contains("the rule `count` asks first, and there is no terminal to ask on"), "{told}");
     assert_eq!(room.state.count.load(Ordering::Relaxed), 0, "it was not made");
 }
 
 #[tokio::test(start_paused = true)]
 async fn somebody_who_is_there_is_asked() {
     let person = Arc::new(Person::default());
-    let room = Room { asker: person.clone(), ..room(List::Ask, "*") };
+    let room = Room { asker: person.clone(), ..room(RuleList::Ask, "*") };
     let told = room.play("> work\n< echo{\"say\":\"x\"} + count{}\n< done").await;
     assert!(told.contains("a gives x") && told.contains("not today"), "{told}");
     assert_eq!(
         *person.0.lock().expect("sound"),
-        [
-            "main echo {\"say\":\"x\"}: the rule `*` wants a question",
-            "main count {}: the rule `*` wants a question"
-        ]
+        ["main echo {\"say\":\"x\"}: the rule `*` asks first", "main count {}: the rule `*` asks first"]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_loop_of_refusals_comes_to_an_end() {
-    let room = room(List::Deny, "count");
+    let room = room(RuleList::Deny, "count");
     let again = "< count{}\n".repeat(20);
     let told = room.play(&format!("> work\n{again}")).await;
     let end = "= failed: nothing (8 tool calls were denied, and the agent would only try more)\n";
@@ -76,7 +74,7 @@ async fn a_loop_of_refusals_comes_to_an_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_made_in_between_begins_the_count_anew() {
-    let room = room(List::Deny, "count");
+    let room = room(RuleList::Deny, "count");
     let story = "< count{}\n< count{}\n< count{}\n< count{}\n< count{}\n< echo{\"say\":\"x\"}\n".repeat(2);
     let told = room.play(&format!("> work\n{story}< done")).await;
     assert!(told.ends_with("= completed: done\n"), "{told}");
@@ -84,19 +82,19 @@ async fn a_call_that_is_made_in_between_begins_the_count_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_s_own_rules_make_it_stricter_and_stay_with_its_run() {
-    let own_rules = vec![(List::Deny, "count".to_owned()), (List::Allow, "echo".to_owned())];
-    let room = Room { own_rules, ..room(List::Ask, "echo") };
+    let own_rules = vec![(RuleList::Deny, "count".to_owned()), (RuleList::Allow, "echo".to_owned())];
+    let room = Room { own_rules, ..room(RuleList::Ask, "echo") };
     let told = room.play("> work\n< echo{\"say\":\"x\"} + count{}\n< done").await;
-    assert!(told.contains("the rule `echo` wants a question"), "its own leave counts for nothing: {told}");
-    assert!(told.contains("the rule `count` forbids it"), "{told}");
+    assert!(told.contains("the rule `echo` asks first"), "its own leave counts for nothing: {told}");
+    assert!(told.contains("the rule `count` denies it"), "{told}");
     // Another process takes it up, and knows of them from the journal alone.
     let told = Room { own_rules: Vec::new(), ..room }.play("> again\n< count{}\n< done").await;
-    assert!(told.contains("the rule `count` forbids it"), "{told}");
+    assert!(told.contains("the rule `count` denies it"), "{told}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_harmless_call_beside_each_refused_one_does_not_go_on_for_ever() {
-    let mut room = room(List::Deny, "count");
+    let mut room = room(RuleList::Deny, "count");
     room.limits.max_steps = 100;
     let story = "< count{} + echo{\"say\":\"x\"}\n".repeat(40);
     let told = room.play(&format!("> work\n{story}")).await;

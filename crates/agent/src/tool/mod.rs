@@ -12,9 +12,8 @@ use session::Block;
 use wire::dialect::ToolSpec;
 
 use crate::definition::Skill;
-use crate::fence;
 use crate::future::BoxFuture;
-use crate::permission::{Judgement, Rules};
+use crate::permission::{Decision, PermissionRules};
 use crate::shell::Processes;
 use crate::workspace::Workspace;
 pub(crate) use caller::{CallingRun, ChildEnd, SubAgentRequest};
@@ -148,7 +147,7 @@ pub struct ToolContext {
     /// The model's id of the call.
     pub call_id: session::CallId,
     /// The permission rules of the run. The strictest one counts.
-    pub rules: Vec<Arc<Rules>>,
+    pub rules: Vec<Arc<PermissionRules>>,
     /// The available skills.
     pub skills: Arc<[Skill]>,
     /// The run that makes the call. `None` when a tool is tested by itself.
@@ -159,9 +158,9 @@ pub struct ToolContext {
 
 impl ToolContext {
     /// Judges a call by the permission rules. The strictest rule wins.
-    pub(crate) fn judge(&self, tool: &str, input: &serde_json::Value) -> Judgement {
+    pub(crate) fn judge(&self, tool: &str, input: &serde_json::Value) -> Decision {
         let judged = self.rules.iter().map(|rules| rules.judge(tool, input, &self.workspace));
-        judged.fold(Judgement::Allow, Judgement::and)
+        judged.fold(Decision::Allow, Decision::and)
     }
 
     /// Returns the time in the journal's unit.
@@ -240,10 +239,7 @@ impl Toolbox {
         };
         let input: &[u8] = if input.is_empty() { b"{}" } else { input };
         match serde_json::from_slice::<serde_json::Value>(input) {
-            Ok(input) if input.is_object() => {
-                let output = tool.call(&input, context).await;
-                ToolOutput { blocks: fence::inert(output.blocks), ..output }
-            }
+            Ok(input) if input.is_object() => tool.call(&input, context).await,
             Ok(_) => ToolOutput::error(format!("the input of `{name}` must be a JSON object")),
             Err(error) => ToolOutput::error(format!("the input of `{name}` is not JSON: {error}")),
         }

@@ -626,9 +626,9 @@ fn what_git_would_run_cannot_be_written_whatever_its_name() {
 #[test]
 fn a_write_that_is_refused_leaves_no_folders() {
     let fixture = TestWorkspace::new(&[("src/a.rs", "")]);
-    let mut rules = crate::Rules::default();
-    rules.add(crate::List::Deny, "write(closed)").expect("a rule");
-    rules.add(crate::List::Deny, "write(src/**/gen)").expect("a rule");
+    let mut rules = crate::PermissionRules::default();
+    rules.add(crate::RuleList::Deny, "write(closed)").expect("a rule");
+    rules.add(crate::RuleList::Deny, "write(src/**/gen)").expect("a rule");
     let workspace = Workspace::open(&fixture.root).expect("a workspace");
     let workspace = workspace.with_hidden(&[fixture.root.join("own")]).with_rules(std::sync::Arc::new(rules));
     for path in ["closed/a/b.txt", "src/x/gen/y/b.txt", "own/a/b.txt", "new/.git/hooks/x", "new/.envrc"] {
@@ -650,8 +650,8 @@ async fn what_is_closed_is_closed_under_its_other_names() {
     for (from, to) in [("secrets/key", "twin"), ("open", "other"), ("own/x", "a")] {
         std::fs::hard_link(fixture.root.join(from), fixture.root.join(to)).expect("a link");
     }
-    let mut rules = crate::Rules::default();
-    rules.add(crate::List::Deny, "read(secrets)").expect("a rule");
+    let mut rules = crate::PermissionRules::default();
+    rules.add(crate::RuleList::Deny, "read(secrets)").expect("a rule");
     let workspace =
         Workspace::open(&fixture.root).expect("a workspace").with_hidden(&[fixture.root.join("own")]);
     fixture.context.workspace = std::sync::Arc::new(workspace.with_rules(std::sync::Arc::new(rules)));
@@ -663,9 +663,9 @@ async fn what_is_closed_is_closed_under_its_other_names() {
     }
     seen += &fixture.ask("grep", json!({ "pattern": "hidden|shown" })).await;
     expect![[r#"
-        error: `twin` is closed to tools: it is another name of a closed file: the rule `read(secrets)` forbids it
+        error: `twin` is closed to tools: it is another name of a closed file: the rule `read(secrets)` denies it
 
-        error: `twin` is closed to tools: it is another name of a closed file: the rule `read(secrets)` forbids it
+        error: `twin` is closed to tools: it is another name of a closed file: the rule `read(secrets)` denies it
 
         error: `a` is closed to tools: it is another name of a closed file: offshoot keeps its journal or its settings there
 

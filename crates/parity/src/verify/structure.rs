@@ -69,7 +69,7 @@ pub(super) enum Structure {
     },
 }
 
-/// Kind of a change.
+/// How a named thing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ChangeKind {
     /// Only the golden has it.

@@ -1,4 +1,4 @@
-//! From what the user calls a model to who is asked for it.
+//! Finds the provider for the model that a user names.
 
 use session::model::{self, Model, Tier, Vendor};
 
@@ -7,11 +7,11 @@ use super::super::vendor;
 use super::{ConfigError, Entry, ProviderConfig};
 
 impl ProviderConfig {
-    /// The provider for a model, and the model's id there.
+    /// Returns the provider of a model, and the model's id there.
     ///
-    /// `PROVIDER/MODEL` says both. A tier alone is the first provider's that has a key, Anthropic's before
-    /// OpenAI's before those of the file. An id alone belongs to a provider that lists it, else to its vendor,
-    /// else to the only provider that can be asked at all.
+    /// `PROVIDER/MODEL` names both. A tier alone selects the first provider that has a key: Anthropic, OpenAI, then
+    /// those of the file. An id alone selects a provider that lists it, else its vendor, else the only provider
+    /// that can be used at all.
     pub fn choose(&self, model: &str) -> Result<(ProviderClient, String), ConfigError> {
         let model = model.trim();
         if let Some((name, rest)) = model.split_once('/')
@@ -34,7 +34,7 @@ impl ProviderConfig {
         Ok((self.provider(name, entry)?, id))
     }
 
-    /// That provider and no other: a conversation is not handed to somebody else who has a model of the same name.
+    /// Returns this provider and no other: a conversation never moves to another provider with a model of the same name.
     pub fn named(&self, name: &str) -> Result<ProviderClient, ConfigError> {
         match self.entries.get(name) {
             Some(entry) => self.provider(name, entry),
@@ -59,7 +59,7 @@ impl ProviderConfig {
         (name, entry)
     }
 
-    /// All providers, the built-in ones first.
+    /// Returns all providers, the built-in ones first.
     fn in_order(&self) -> Vec<(&str, &Entry)> {
         let built_in = [self.built_in(Vendor::Anthropic), self.built_in(Vendor::OpenAi)];
         let others = self.entries.iter().map(|(name, entry)| (name.as_str(), entry));
@@ -74,7 +74,7 @@ impl ProviderConfig {
         self.in_order().into_iter().find(can)
     }
 
-    /// Nobody is named, and nobody can be asked: any of the keys would do.
+    /// Returns the error for a missing key when no provider was named: any of the keys would do.
     fn no_key_at_all(&self) -> ConfigError {
         let all = self.in_order();
         let variables = all.iter().flat_map(|(_, entry)| entry.key_env.iter().rev());
@@ -108,7 +108,7 @@ impl ProviderConfig {
         }
     }
 
-    /// The provider's model for a tier: what its table says, else what its vendor has.
+    /// Returns the provider's model for a tier: from its table, else from its vendor.
     fn of_tier(&self, name: &str, entry: &Entry, tier: Tier) -> Result<String, ConfigError> {
         if let Some(id) = entry.models.get(&tier) {
             return Ok(id.clone());

@@ -75,7 +75,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Where in the text, and what.
+/// The position of a mistake in the text, and its message.
 type Mistake = (usize, String);
 
 impl Table {
@@ -147,7 +147,7 @@ impl Table {
             let (at, name) = (name.span().start, name.into_inner());
             let header =
                 HeaderName::try_from(&name).map_err(|_| (at, format!("`{name}` cannot name a header")))?;
-            // The value stays unsaid: it may be a key.
+            // The value is not quoted, because it may be a key.
             let mut value = HeaderValue::try_from(value.get_ref())
                 .map_err(|_| (value.span().start, format!("no header can carry the value of `{name}`")))?;
             value.set_sensitive(true);
@@ -168,7 +168,7 @@ fn named(value: Spanned<String>, what: &str) -> Result<String, Mistake> {
         .ok_or((at, format!("`{what}` is empty")))
 }
 
-/// A path below one's home, as people write it, or beside the file that names it.
+/// Resolves a path below HOME, or beside the file that names it.
 fn place(path: &str, folder: &Path, env: &EnvLookup) -> PathBuf {
     match (path.strip_prefix("~/"), env("HOME")) {
         (Some(below), Some(home)) => Path::new(&home).join(below),

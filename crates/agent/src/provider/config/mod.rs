@@ -1,7 +1,7 @@
-//! Which providers there are, from what is built in, the environment and `offshoot.toml`.
+//! The configured providers: built-in, from the environment, and from `offshoot.toml`.
 //!
-//! The environment comes in as a lookup. For the built-in providers it says more than a file where both
-//! speak of the base URL; where a file names a key's variable or file, that is the key that is meant.
+//! The environment is a lookup function. For the built-in providers, its base URL overrides a file's. A key
+//! variable or key file that a file names overrides the built-in ones.
 
 mod choose;
 mod file;
@@ -22,10 +22,10 @@ use super::endpoint::{EndpointError, endpoint};
 use super::network::ConnectionPool;
 use super::secret::{ApiKey, KeyHeader, Secret};
 
-/// Finds an environment variable.
+/// Looks up an environment variable.
 pub type EnvLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The providers there are.
+/// The configured providers.
 #[derive(Clone)]
 pub struct ProviderConfig {
     entries: BTreeMap<String, Entry>,
@@ -40,23 +40,23 @@ impl fmt::Debug for ProviderConfig {
     }
 }
 
-/// One provider as it was described.
+/// The description of one provider.
 #[derive(Clone, Debug)]
 struct Entry {
     dialect: Dialect,
     base_url: String,
-    /// Variables that may hold the key, the first that is set counts, and how each is sent.
+    /// Variables that may hold the key, and the header for each. The first variable that is set counts.
     key_env: Vec<(String, KeyHeader)>,
     key_file: Option<PathBuf>,
     /// The variable that may hold another base URL.
     base_env: Option<&'static str>,
     headers: HeaderMap,
     models: BTreeMap<Tier, String>,
-    /// How long it may be silent, where that is not what is usual.
+    /// Maximum time without a byte, if it is not the default.
     idle: Option<Duration>,
 }
 
-/// What is wrong with the providers, or with what was asked of them.
+/// A mistake in the configuration of providers, or in the choice of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A mistake in a file.
@@ -66,19 +66,19 @@ pub enum ConfigError {
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The message.
         why: String,
-        /// What could stand there instead.
+        /// The expected content.
         hint: Option<String>,
     },
-    /// What a project may say only in a file that the user has accepted.
+    /// A setting of a project that needs the user's acceptance.
     #[error("`{}`, line {line}: {why}", file.display())]
     NotAccepted {
         /// The file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What it says.
+        /// The setting.
         why: String,
     },
     /// A base URL that cannot be used.
@@ -86,34 +86,34 @@ pub enum ConfigError {
     BaseUrl {
         /// The provider.
         provider: String,
-        /// What to do.
+        /// Advice.
         hint: String,
-        /// Why not.
+        /// The reason.
         #[source]
         source: EndpointError,
     },
-    /// There is no key.
+    /// No key is available.
     #[error("there is no key for provider `{provider}`")]
     NoKey {
         /// The provider.
         provider: String,
-        /// What to do.
+        /// Advice.
         hint: String,
     },
-    /// Nobody is known to have that model.
+    /// No provider is known for the model.
     #[error("no provider is known for the model `{model}`")]
     NoProvider {
         /// The model.
         model: String,
-        /// What to do.
+        /// Advice.
         hint: String,
     },
-    /// Nobody is called that.
+    /// No provider has this name.
     #[error("there is no provider `{provider}`")]
     UnknownProvider {
         /// The name.
         provider: String,
-        /// What to do.
+        /// Advice.
         hint: String,
     },
     /// A provider without a model for a tier.
@@ -127,7 +127,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// What the user can do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoKey { hint, .. }
@@ -146,14 +146,14 @@ impl ConfigError {
 }
 
 impl ProviderConfig {
-    /// The built-in providers, `anthropic` and `openai`.
+    /// Returns the built-in providers, `anthropic` and `openai`.
     pub fn new(env: EnvLookup) -> Self {
         let keys =
             |list: &[(&str, KeyHeader)]| list.iter().map(|(name, how)| ((*name).to_owned(), *how)).collect();
         let anthropic = Entry {
             dialect: Dialect::AnthropicMessages,
             base_url: "https://api.anthropic.com".to_owned(),
-            // Who sets a token beside a key means the token: that is how Claude Code reads them.
+            // If a token and a key are set, the token counts, as in Claude Code.
             key_env: keys(&[
                 ("ANTHROPIC_AUTH_TOKEN", KeyHeader::Bearer),
                 ("ANTHROPIC_API_KEY", KeyHeader::ApiKey),
@@ -175,13 +175,12 @@ impl ProviderConfig {
         Self { entries, env, network: ConnectionPool::new(), limits: ResponseLimits::default() }
     }
 
-    /// How patient to be with all of them.
+    /// Sets the limits of all providers.
     pub fn with_limits(self, limits: ResponseLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Takes the `[providers]` of a file over what is known; a later file says more than an earlier one.
-    /// Other tables are other people's.
+    /// Adds the `[providers]` of a file. A later file overrides an earlier one. Other tables are ignored.
     pub fn read(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         file::read(&mut self.entries, text, file, &self.env)
     }
@@ -198,13 +197,13 @@ impl ProviderConfig {
             (Some((from, value, how)), None) => {
                 Some((ApiKey::Known { secret: Secret::new(value), from: from.clone() }, how))
             }
-            // Nothing is said about a key: a server that needs none.
+            // No key is configured: the server needs none.
             (None, None) if entry.key_env.is_empty() => Some((ApiKey::None, by_dialect)),
             (None, None) => None,
         }
     }
 
-    /// The provider of that name, ready to be asked.
+    /// Returns the client of a provider.
     fn provider(&self, name: &str, entry: &Entry) -> Result<ProviderClient, ConfigError> {
         let from_env = entry.base_env.and_then(|name| Some((name, self.var(name)?)));
         let base = from_env.as_ref().map_or(entry.base_url.as_str(), |(_, base)| base);
@@ -233,7 +232,7 @@ impl ProviderConfig {
     }
 }
 
-/// What to do where there is no key.
+/// Returns advice for a missing key.
 fn set_one_of(variables: &[String]) -> String {
     format!(
         "set {}, or use a script in the model's place: `offshoot run --script FILE …`",
@@ -241,7 +240,7 @@ fn set_one_of(variables: &[String]) -> String {
     )
 }
 
-/// How a key is sent unless something else is said.
+/// Returns the default header for a key.
 fn key_header(dialect: Dialect) -> KeyHeader {
     match dialect {
         Dialect::AnthropicMessages => KeyHeader::ApiKey,

@@ -90,17 +90,17 @@ async fn a_no_above_is_a_no_below() {
         ("Work.", &["echo{\"say\":\"a\"} + peek{\"n\":1} + put{\"n\":2} + count{}", "Worked."]),
     ]);
     // The kernel forbids one, main's own agent another, and the sub-agent's a third; what it allows itself is no right.
-    stage.rules.add(List::Deny, "echo").expect("a rule");
-    stage.room.own_rules = vec![(List::Deny, "peek".to_owned())];
+    stage.rules.add(RuleList::Deny, "echo").expect("a rule");
+    stage.room.own_rules = vec![(RuleList::Deny, "peek".to_owned())];
     let mut loud = Agent { name: "loud".into(), prompt: "Be loud.".into(), ..Agent::default() };
     loud.rules = vec![
-        definition::ToolRule { tool: "put".into(), pattern: None, answer: List::Ask },
-        definition::ToolRule { tool: "echo".into(), pattern: None, answer: List::Allow },
+        definition::ToolRule { tool: "put".into(), pattern: None, answer: RuleList::Ask },
+        definition::ToolRule { tool: "echo".into(), pattern: None, answer: RuleList::Allow },
     ];
     stage.agents = vec![loud];
     stage.run("Do it.").await;
     let results = stage.results("m-2-0");
-    for (n, by) in [(0, "`echo`"), (1, "`peek`"), (2, "nobody is there to be asked")] {
+    for (n, by) in [(0, "`echo`"), (1, "`peek`"), (2, "there is no terminal to ask on")] {
         assert!(results[n].contains("denied") && results[n].contains(by), "{by}: {results:?}");
     }
     assert_eq!(results[3], "1");
@@ -213,10 +213,10 @@ async fn what_is_narrowed_above_is_narrowed_below_from_then_on() {
 /// Says yes, and keeps who asked.
 struct Yes(Mutex<Vec<String>>);
 
-impl Asker for Yes {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+impl Approver for Yes {
+    fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
         self.0.lock().expect("sound").push(format!("{}: {}", question.agent, question.tool));
-        Box::pin(std::future::ready(Answer::Yes))
+        Box::pin(std::future::ready(PermissionAnswer::Yes))
     }
 }
 
@@ -226,7 +226,7 @@ async fn a_question_comes_up_with_the_name_of_who_asks() {
         ("Do it.", &["echo{\"say\":\"a\"} + spawn_sub_agent{\"prompt\":\"Work.\"}", "Done."]),
         ("Work.", &["echo{\"say\":\"b\"}", "Worked."]),
     ]);
-    stage.rules.add(List::Ask, "echo").expect("a rule");
+    stage.rules.add(RuleList::Ask, "echo").expect("a rule");
     let yes = Arc::new(Yes(Mutex::default()));
     stage.asker = yes.clone();
     stage.run("Do it.").await;

@@ -410,10 +410,10 @@ async fn an_output_limit_changes_only_itself() {
 /// Says no to one tool, and keeps what it was asked.
 struct No(Mutex<Vec<String>>);
 
-impl Asker for No {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+impl Approver for No {
+    fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
         self.0.lock().expect("sound").push(question.tool.clone());
-        Box::pin(std::future::ready(Answer::No("not this".to_owned())))
+        Box::pin(std::future::ready(PermissionAnswer::No("not this".to_owned())))
     }
 }
 
@@ -440,11 +440,11 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
         ("Do it.", &["skill{\"name\":\"look\",\"arguments\":\"here\"}", "count{}", "Done."]),
         ("Look here.", &["echo{\"say\":\"y\"} + put{\"n\":1} + peek{\"n\":2}", "Looked."]),
     ]);
-    let mut project = crate::Rules::default();
-    project.add(List::Ask, "echo").expect("a rule");
-    stage.rules.extend(project.of_project());
-    stage.rules.add(List::Ask, "put").expect("a rule");
-    stage.rules.add(List::Deny, "peek").expect("a rule");
+    let mut project = crate::PermissionRules::default();
+    project.add(RuleList::Ask, "echo").expect("a rule");
+    stage.rules.extend(project.into_project_rules());
+    stage.rules.add(RuleList::Ask, "put").expect("a rule");
+    stage.rules.add(RuleList::Deny, "peek").expect("a rule");
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("user/skills/look")).expect("a folder");
     let text =
@@ -460,7 +460,7 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     let results = stage.results("m-2-0");
     assert_eq!(results[0], "y");
     assert!(
-        results[1].contains("nobody is there to be asked") && results[2].contains("`peek` forbids it"),
+        results[1].contains("there is no terminal to ask on") && results[2].contains("`peek` denies it"),
         "{results:?}"
     );
     let fork = stage.store().run(&RunId::new("m-2-0")).fork().expect("read").expect("a fork");
@@ -471,7 +471,7 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
 /// Judges these calls of a fork: without a question, and with one that has no answer.
 fn is_ruled_like_its_parent(results: &[String]) {
     assert_eq!(results[0], "y", "{results:?}");
-    assert!(results[1].contains("nobody is there to be asked"), "{results:?}");
+    assert!(results[1].contains("there is no terminal to ask on"), "{results:?}");
 }
 
 #[tokio::test]
@@ -484,7 +484,8 @@ async fn what_its_parent_does_without_a_question_it_does_too() {
         ("And then?", &[both, "Well."]),
     ]);
     let rule = |list, tool: &str| (list, tool.to_owned());
-    stage.room.own_rules = vec![rule(List::Ask, "echo"), rule(List::Ask, "put"), rule(List::Allow, "echo")];
+    stage.room.own_rules =
+        vec![rule(RuleList::Ask, "echo"), rule(RuleList::Ask, "put"), rule(RuleList::Allow, "echo")];
     stage.run("Do it.").await;
     is_ruled_like_its_parent(&stage.results("m"));
     is_ruled_like_its_parent(&stage.results("m-4-0"));
@@ -512,14 +513,14 @@ async fn an_exception_below_is_none_above() {
     let places = definition::DefinitionFolders { project: folder.path(), user: &folder.path().join("user") };
     let tools: Vec<String> = crate::tools::builtin().iter().map(|tool| tool.name().to_owned()).collect();
     stage.agents = definition::Definitions::load(places, &definition::Trust::default(), &tools).agents;
-    stage.room.own_rules = vec![(List::Ask, "bash".to_owned())];
+    stage.room.own_rules = vec![(RuleList::Ask, "bash".to_owned())];
     stage.run("Do it.").await;
     let rules = RunSettings::from_bytes(&stage.row("m-2-0").settings).expect("settings").rules;
-    assert!(rules.iter().any(|(list, _)| *list == List::Allow), "{rules:?}");
+    assert!(rules.iter().any(|(list, _)| *list == RuleList::Allow), "{rules:?}");
     let worker = RunId::new("m-2-0");
     let side = stage.kernel().fork(&worker, &and(), &StopHandle::new()).await.expect("forked").ended.run;
     let results = stage.results(side.as_str());
-    assert!(results[0].contains("nobody is there to be asked"), "{results:?}");
+    assert!(results[0].contains("there is no terminal to ask on"), "{results:?}");
 }
 
 /// A skill that a fork follows.

@@ -29,8 +29,8 @@ struct Stage {
     play: Arc<Play>,
     tree_limits: TreeLimits,
     agents: Vec<Agent>,
-    rules: Rules,
-    asker: Arc<dyn Asker>,
+    rules: PermissionRules,
+    asker: Arc<dyn Approver>,
     events: Arc<dyn EventSink>,
     stop_handle: Mutex<StopHandle>,
 }
@@ -43,8 +43,8 @@ impl Stage {
             play: Arc::new(Play::new(lines)),
             tree_limits: TreeLimits::default(),
             agents: Vec::new(),
-            rules: Rules::default(),
-            asker: Arc::new(NobodyToAsk),
+            rules: PermissionRules::default(),
+            asker: Arc::new(NoApprover),
             events: Arc::new(Nobody),
             stop_handle: Mutex::default(),
         }

@@ -128,7 +128,7 @@ async fn who_may_start_nobody_any_more_still_hears_of_whom_it_had_started() {
         ("Look.", &["@look Seen."]),
     ]);
     broken_off(&stage, 1).await;
-    stage.rules.add(List::Deny, "spawn_sub_agent").expect("a rule");
+    stage.rules.add(RuleList::Deny, "spawn_sub_agent").expect("a rule");
     stage.play.open("look");
     stage.resume(None).await;
     let result = stage.result("m", 0);

@@ -16,7 +16,7 @@ use wire::encoding;
 
 use super::network::{NetStream, NetworkAccess};
 use super::target::{AllowedHosts, FetchTarget};
-use crate::Judgement;
+use crate::Decision;
 use crate::tools::Refusal;
 
 /// Maximum size of a body, compressed and decompressed.
@@ -44,7 +44,7 @@ pub(super) async fn fetch(
     url: &str,
     allowed: &AllowedHosts,
     network: &dyn NetworkAccess,
-    judge: &(dyn Fn(&str) -> Judgement + Sync),
+    judge: &(dyn Fn(&str) -> Decision + Sync),
 ) -> Result<FetchedPage, Refusal> {
     let first = FetchTarget::parse(url, allowed)?;
     let mut target = first.clone();
@@ -59,14 +59,14 @@ pub(super) async fn fetch(
                 target = target.follow(location, allowed)?;
                 let to = target.url.as_str();
                 match judge(to) {
-                    Judgement::Allow => {}
-                    Judgement::Ask(_) if target.is_same_server(&first) => {}
-                    Judgement::Ask(why) => {
+                    Decision::Allow => {}
+                    Decision::Ask(_) if target.is_same_server(&first) => {}
+                    Decision::Ask(why) => {
                         return Err(Refusal(format!(
                             "it redirects to `{to}`, and {why}: fetch that URL by a call of its own"
                         )));
                     }
-                    Judgement::Deny(why) => {
+                    Decision::Deny(why) => {
                         return Err(Refusal(format!("it redirects to `{to}`, and {why}")));
                     }
                 }

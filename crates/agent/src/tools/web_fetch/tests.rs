@@ -679,8 +679,8 @@ fn no_page_breaks_it() {
 
 #[tokio::test]
 async fn rules_hold_for_where_a_redirect_leads() {
-    let mut rules = crate::Rules::default();
-    rules.add(crate::List::Deny, "web_fetch(other.example)").expect("a rule");
+    let mut rules = crate::PermissionRules::default();
+    rules.add(crate::RuleList::Deny, "web_fetch(other.example)").expect("a rule");
     let fixture = TestWorkspace::new(&[]);
     let context = crate::ToolContext { rules: vec![Arc::new(rules)], ..fixture.context.clone() };
     let tool = WebFetchTool {
@@ -690,15 +690,15 @@ async fn rules_hold_for_where_a_redirect_leads() {
     let output =
         tool.call(&json!({ "url": "http://public.example/to?http://other.example/" }), &context).await;
     let text = format_output(&output);
-    assert!(output.is_error && text.contains("the rule `web_fetch(other.example)` forbids it"), "{text}");
+    assert!(output.is_error && text.contains("the rule `web_fetch(other.example)` denies it"), "{text}");
 }
 
 /// Consent to a host covers all its pages, and no other host.
 #[tokio::test]
 async fn a_yes_holds_for_the_host_it_was_said_to() {
-    let mut rules = crate::Rules::default();
-    rules.add(crate::List::Ask, "web_fetch").expect("a rule");
-    rules.add(crate::List::Allow, "web_fetch(v4.example)").expect("a rule");
+    let mut rules = crate::PermissionRules::default();
+    rules.add(crate::RuleList::Ask, "web_fetch").expect("a rule");
+    rules.add(crate::RuleList::Allow, "web_fetch(v4.example)").expect("a rule");
     let fixture = TestWorkspace::new(&[]);
     let context = crate::ToolContext { rules: vec![Arc::new(rules)], ..fixture.context.clone() };
     let allowed = AllowedHosts::parse(&["public.example:8080"]).expect("a list");
@@ -717,7 +717,7 @@ async fn a_yes_holds_for_the_host_it_was_said_to() {
         assert_eq!(!output.is_error, goes, "{to}: {text}");
         if !goes {
             let why = format!(
-                "it redirects to `{to}`, and the rule `web_fetch` wants a question: fetch that URL by a call"
+                "it redirects to `{to}`, and the rule `web_fetch` asks first: fetch that URL by a call"
             );
             assert!(text.contains(&why), "{text}");
         }

@@ -4,7 +4,9 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agent::{Asker, Kernel, NobodyToAsk, Rules, ShellConfig, Tool, ToolServers, Toolbox, TreeLimits, tools};
+use agent::{
+    Approver, Kernel, NoApprover, PermissionRules, ShellConfig, Tool, ToolServers, Toolbox, TreeLimits, tools,
+};
 use store::Run;
 
 use super::board::Board;
@@ -90,9 +92,9 @@ impl Connection {
     }
 }
 
-fn print_warnings(rules: &Rules, tools: &[Box<dyn Tool>], servers: &ToolServers) {
+fn print_warnings(rules: &PermissionRules, tools: &[Box<dyn Tool>], servers: &ToolServers) {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
-    for rule in rules.about_nothing(&names) {
+    for rule in rules.unmatched(&names) {
         warning!("rule `{}` matches no available tool", report::plain(rule));
     }
     for complaint in &servers.warnings {
@@ -117,10 +119,10 @@ fn shell(without_sandbox: bool) -> anyhow::Result<ShellConfig> {
 }
 
 /// Returns the user at the terminal, who answers questions of permission rules.
-fn asker(is_json: bool, board: &Board) -> Arc<dyn Asker> {
+fn asker(is_json: bool, board: &Board) -> Arc<dyn Approver> {
     match !is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         true => Arc::new(TerminalAsker(board.clone())),
-        false => Arc::new(NobodyToAsk),
+        false => Arc::new(NoApprover),
     }
 }
 

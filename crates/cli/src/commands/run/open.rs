@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agent::{List, Rules, RunError, RunSettings, Workspace};
+use agent::{PermissionRules, RuleList, RunError, RunSettings, Workspace};
 use store::{Run, Store};
 
 use super::Args;
@@ -29,7 +29,7 @@ pub(super) struct OpenRun {
     /// The folder to work in.
     pub(super) folder: PathBuf,
     /// Rules of the command line and of the earlier run.
-    pub(super) rules: Rules,
+    pub(super) rules: PermissionRules,
     pub(super) agent: AgentSelection,
 }
 
@@ -72,16 +72,18 @@ pub(super) fn workspace(folder: &Path) -> anyhow::Result<Workspace> {
 }
 
 /// Returns the deny rules of the command line. They are stored with the run and apply when it is resumed.
-pub(super) fn deny_rules(args: &Args) -> Vec<(List, String)> {
-    args.permissions.deny.iter().map(|rule| (List::Deny, rule.clone())).collect()
+pub(super) fn deny_rules(args: &Args) -> Vec<(RuleList, String)> {
+    args.permissions.deny.iter().map(|rule| (RuleList::Deny, rule.clone())).collect()
 }
 
 /// Collects the rules of the command line, and the deny rules of the earlier run. The other rules of its agent are stored
 /// with the run.
-fn permission_rules(args: &Args, row: Option<&Run>) -> anyhow::Result<Rules> {
-    let mut rules = Rules::default();
+fn permission_rules(args: &Args, row: Option<&Run>) -> anyhow::Result<PermissionRules> {
+    let mut rules = PermissionRules::default();
     let given = &args.permissions;
-    for (list, flag, given) in [(List::Allow, "--allow", &given.allow), (List::Deny, "--deny", &given.deny)] {
+    for (list, flag, given) in
+        [(RuleList::Allow, "--allow", &given.allow), (RuleList::Deny, "--deny", &given.deny)]
+    {
         for rule in given {
             let added = rules.add(list, rule).map_err(|why| anyhow::anyhow!("{flag}: {why}"));
             added.or_fail_with(ExitKind::Usage, || format!("{flag} 'bash(git diff:*)'"))?;
@@ -89,7 +91,7 @@ fn permission_rules(args: &Args, row: Option<&Run>) -> anyhow::Result<Rules> {
     }
     let settings = row.and_then(|row| RunSettings::from_bytes(&row.settings).ok());
     for (list, rule) in settings.into_iter().flat_map(|settings| settings.rules) {
-        if list == List::Deny {
+        if list == RuleList::Deny {
             rules.add(list, &rule).map_err(anyhow::Error::msg).or_fail(ExitKind::Bug)?;
         }
     }

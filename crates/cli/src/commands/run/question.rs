@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::board::Board;
-use agent::{Answer, Asker, BoxFuture, Question};
+use agent::{Approver, BoxFuture, PermissionAnswer, PermissionQuestion};
 use report::plain;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
@@ -11,8 +11,8 @@ use serde_json::Value;
 /// The user at a terminal.
 pub(super) struct TerminalAsker(pub(super) Board);
 
-impl Asker for TerminalAsker {
-    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+impl Approver for TerminalAsker {
+    fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
         Box::pin(async move {
             let _hidden = HiddenBoard::new(&self.0);
             // Text that was typed before the question is no answer to it.
@@ -39,13 +39,13 @@ impl Drop for HiddenBoard<'_> {
     }
 }
 
-async fn read_answer() -> Answer {
+async fn read_answer() -> PermissionAnswer {
     loop {
         let line = read_line().await.unwrap_or_default();
         match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => return Answer::Yes,
-            "n" | "no" => return Answer::No("the user said no".to_owned()),
-            "" if !line.ends_with('\n') => return Answer::No("the user gave no answer".to_owned()),
+            "y" | "yes" => return PermissionAnswer::Yes,
+            "n" | "no" => return PermissionAnswer::No("the user said no".to_owned()),
+            "" if !line.ends_with('\n') => return PermissionAnswer::No("the user gave no answer".to_owned()),
             _ => status!("y or n:"),
         }
     }
@@ -75,7 +75,7 @@ async fn read_line() -> std::io::Result<String> {
 }
 
 /// Formats the question with the exact action, escaped for the terminal.
-fn text(question: &Question) -> String {
+fn text(question: &PermissionQuestion) -> String {
     let mut text = format!(
         "\n{} wants to call {}: {}\n",
         plain(&question.agent),
@@ -112,16 +112,16 @@ mod tests {
 
     #[test]
     fn a_question_shows_exactly_what_would_run() {
-        let question = |tool: &str, input: &str| Question {
+        let question = |tool: &str, input: &str| PermissionQuestion {
             agent: "main".to_owned(),
             tool: tool.to_owned(),
             input: input.to_owned(),
-            why: "the rule `bash` wants a question".to_owned(),
+            why: "the rule `bash` asks first".to_owned(),
         };
         let shown = text(&question("bash", r#"{"command":"ls\u001b[2K\nrm -rf \u202e/"}"#));
         assert_eq!(
             shown,
-            "\nmain wants to call bash: the rule `bash` wants a question\n  | ls\\u{1b}[2K\n  | rm -rf \\u{202e}/\n\
+            "\nmain wants to call bash: the rule `bash` asks first\n  | ls\\u{1b}[2K\n  | rm -rf \\u{202e}/\n\
              allow? y or n:"
         );
         let shown = text(&question("write", r#"{"path":"a","content":"b\nc"}"#));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agent::definition::{Agent, ChooseError, DefinitionKind, GENERAL, Skill, choose};
-use agent::{List, Skill as AvailableSkill, Toolbox};
+use agent::{RuleList, Skill as AvailableSkill, Toolbox};
 
 use crate::commands::agents::not_accepted;
 use crate::definitions::FolderDefinitions;
@@ -81,7 +81,7 @@ impl AgentSelection {
     }
 
     /// Returns the permission rules of the agent and of the slash command.
-    pub(super) fn rules(&self) -> Vec<(List, String)> {
+    pub(super) fn rules(&self) -> Vec<(RuleList, String)> {
         let command = self.command.as_ref().and_then(|command| command.tools.as_ref());
         let command = command.and_then(|tools| tools.only());
         self.agent.iter().flat_map(Agent::permissions).chain(command).collect()

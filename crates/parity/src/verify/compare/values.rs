@@ -29,9 +29,9 @@ pub(super) struct ValueContext<'a> {
     pub(super) key: &'a str,
     pub(super) turn: TurnPlace,
     pub(super) pointer: &'a str,
-    /// True if the lines of its texts may come in any order.
+    /// Whether the lines of its texts may come in any order.
     pub(super) is_unordered: bool,
-    /// True if each side carries what its own model said.
+    /// Whether each side carries what its own model said.
     pub(super) is_given: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ValuePair {
     pub(super) pointer: String,
     /// JSON of the golden's and the candidate's value.
     pub(super) values: [Option<String>; 2],
-    /// True if a mask covers the difference.
+    /// Whether a mask covers the difference.
     pub(super) is_masked: bool,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct ValueComparison {
     pub(super) differences: Vec<ValuePair>,
     /// Number of differences that are not listed.
     pub(super) omitted: usize,
-    /// True if a mask was hit.
+    /// Whether a mask was hit.
     pub(super) is_masked: bool,
-    /// True if a rule excluded a part.
+    /// Whether a rule excluded a part.
     pub(super) is_excluded: bool,
 }
 
@@ -293,9 +293,9 @@ enum TextAgreement {
 /// The ids that may be paired at a place.
 #[derive(Clone, Copy)]
 struct IdAcceptance {
-    /// True if ids may be paired that were not observed elsewhere.
+    /// Whether ids may be paired that were not observed elsewhere.
     unknown: bool,
-    /// True if ids may be paired that no other text has.
+    /// Whether ids may be paired that no other text has.
     single: bool,
 }
 

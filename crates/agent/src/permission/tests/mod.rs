@@ -1,13 +1,13 @@
-//! Rules, and what people try against them.
+//! PermissionRules, and what people try against them.
 
 use serde_json::json;
 
 use super::*;
 use crate::testing::TestWorkspace;
 
-fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
-    let mut rules = Rules::default();
-    for (list, texts) in [(List::Allow, allow), (List::Ask, ask), (List::Deny, deny)] {
+fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> PermissionRules {
+    let mut rules = PermissionRules::default();
+    for (list, texts) in [(RuleList::Allow, allow), (RuleList::Ask, ask), (RuleList::Deny, deny)] {
         for text in texts {
             rules.add(list, text).unwrap_or_else(|why| panic!("{why}"));
         }
@@ -15,24 +15,24 @@ fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
     rules
 }
 
-fn word(judgement: &Judgement) -> &'static str {
+fn word(judgement: &Decision) -> &'static str {
     match judgement {
-        Judgement::Allow => "allow",
-        Judgement::Ask(_) => "ask",
-        Judgement::Deny(_) => "deny",
+        Decision::Allow => "allow",
+        Decision::Ask(_) => "ask",
+        Decision::Deny(_) => "deny",
     }
 }
 
-fn judge(rules: &Rules, tool: &str, input: serde_json::Value) -> &'static str {
+fn judge(rules: &PermissionRules, tool: &str, input: serde_json::Value) -> &'static str {
     let anywhere = Workspace::open(Path::new(".")).expect("a folder");
     word(&rules.judge(tool, &input, &anywhere))
 }
 
-fn bash(rules: &Rules, command: &str) -> &'static str {
+fn bash(rules: &PermissionRules, command: &str) -> &'static str {
     judge(rules, "bash", json!({ "command": command }))
 }
 
-/// Ways to run what another command writes, which is a forbidden command in letters that no reader knows.
+/// Ways to run the output of another command, which is a denied command in escapes.
 fn fed() -> Vec<String> {
     let ways = [
         // A shell that reads its commands from somewhere.
@@ -201,9 +201,9 @@ fn fed() -> Vec<String> {
     ways.map(|way| way.replace('X', r"printf '\147it pu%sh' s")).to_vec()
 }
 
-/// However it is written, a forbidden command is forbidden, or at least a question.
+/// A denied command is denied, or at least a question, however it is written.
 #[test]
-fn a_forbidden_command_in_any_dress() {
+fn a_denied_command_in_any_form() {
     let rules = rules(&["bash"], &[], &["bash(git push*)", "bash(rm -rf *)"]);
     let denied = [
         "git push",
@@ -341,7 +341,7 @@ fn a_forbidden_command_in_any_dress() {
         "bash -O extglob -c '/usr/bin/@(gi)t push'",
         "shopt -s extglob\n/usr/bin/gi+(t) pu$@sh",
         "shopt -s extglob\n/usr/bin/!(a)it pu$@sh",
-        // What stands in quotes in brackets in quotes.
+        // Quotes in brackets in quotes.
         "echo $(echo \"$(echo \"a)\"; g$@it pu$@sh; echo \"b\")\")",
         "echo \"$(echo \"`echo \"a)\"`\"; g$@it pu$@sh)\"",
         "echo \"${x:-\"}\"}\"; g$@it pu$@sh",
@@ -375,7 +375,7 @@ fn a_forbidden_command_in_any_dress() {
         "BASH_ALIASES[x]=g$@it; x pu${z}sh",
         "set -o history; history -s g''it pu$@sh; fc -s",
         "fc -s x",
-        // More that runs what stands behind it.
+        // More programs that run their words.
         "x=git; setpriv --no-new-privs $x pu${z}sh",
         "x=git; prlimit --nofile=9 $x pu${z}sh",
         "x=git; ssh-agent $x pu${z}sh",
@@ -465,7 +465,7 @@ fn a_forbidden_command_in_any_dress() {
     }
 }
 
-/// What is allowed is allowed as it stands, and nothing that comes along with it.
+/// An allow rule covers the literal command, and nothing beside it.
 #[test]
 fn an_allowed_command_brings_nothing_along() {
     let rules = rules(&["bash(cargo test*)", "bash(ls *)", "bash(git log:*)", "bash(true)"], &["bash"], &[]);
@@ -523,7 +523,7 @@ fn an_allowed_command_brings_nothing_along() {
     }
 }
 
-/// A rule that could never match would be worse than none.
+/// Rules match programs with their folder, and tools in any case.
 #[test]
 fn a_program_s_folder_and_the_letters_of_a_tool_do_not_matter() {
     let paths = rules(&[], &[], &["bash(./deploy.sh*)", "Bash(/usr/bin/git push*)", "WebFetch(evil.net)"]);
@@ -534,24 +534,24 @@ fn a_program_s_folder_and_the_letters_of_a_tool_do_not_matter() {
     assert_eq!(judge(&paths, "web_fetch", json!({ "url": "https:evil.net" })), "deny");
     let whole = rules(&[], &[], &["Bash"]);
     assert_eq!(bash(&whole, "true"), "deny");
-    assert_eq!(whole.about_nothing(&["bash"]), Vec::<&str>::new());
-    assert_eq!(rules(&[], &[], &["bsh"]).about_nothing(&["bash"]), ["bsh"]);
+    assert_eq!(whole.unmatched(&["bash"]), Vec::<&str>::new());
+    assert_eq!(rules(&[], &[], &["bsh"]).unmatched(&["bash"]), ["bsh"]);
 }
 
 #[test]
-fn whoever_is_asked_before_reading_is_asked_before_searching() {
+fn a_question_before_reading_is_one_before_searching() {
     let yard = TestWorkspace::new(&[("secrets/key.txt", "k")]);
     let rules = rules(&[], &["read(secrets)"], &[]);
     for tool in ["read", "grep", "list", "glob"] {
         let judged = rules.judge(tool, &json!({ "path": "secrets" }), &yard.context.workspace);
         assert_eq!(word(&judged), "ask", "{tool}");
     }
-    assert!(rules.keeps_from_walks(Path::new("secrets/key.txt")));
-    assert!(!rules.keeps_from_walks(Path::new("src")));
+    assert!(rules.is_skipped_in_walks(Path::new("secrets/key.txt")));
+    assert!(!rules.is_skipped_in_walks(Path::new("src")));
 }
 
 #[test]
-fn files_are_known_by_where_they_really_are() {
+fn files_are_matched_by_their_real_path() {
     let yard = TestWorkspace::new(&[
         ("secrets/key.txt", "k"),
         ("src/main.rs", ""),
@@ -612,7 +612,7 @@ fn hosts_and_names_have_rules_too() {
     assert_eq!(judge(&rules, "profiles_delete", json!({})), "allow");
 }
 
-/// Both change files: what is said of one holds for the other, and so does what is allowed.
+/// `write` and `edit` share their rules.
 #[test]
 fn rules_on_writing_hold_for_editing() {
     let judged = |allow: &[&str], ask: &[&str], deny: &[&str], tool: &str, path: &str| {
@@ -629,7 +629,7 @@ fn rules_on_writing_hold_for_editing() {
     assert_eq!(judged(&["write"], &["*"], &[], "write", "a"), "allow");
 }
 
-/// A server's tools are judged by what they are given, whatever dress a path wears.
+/// Arguments of a server's tools are matched however a path is written.
 #[test]
 fn arguments_of_a_server_s_tool_have_rules() {
     let yard = TestWorkspace::new(&[
@@ -709,14 +709,14 @@ fn arguments_of_a_server_s_tool_have_rules() {
     }
 }
 
-/// A skill may answer a project's question, and not the user's.
+/// A skill's exceptions apply to questions of a project, not of the user.
 #[test]
-fn what_is_lent_answers_no_question_of_the_user_s() {
+fn project_exceptions_answer_no_question_of_the_user() {
     let skill = rules(&["bash", "write"], &[], &[]);
     let mut all = rules(&[], &["bash"], &["bash(git push*)"]);
-    all.extend(rules(&[], &["write", "bash(ls *)"], &["write(docs)"]).of_project());
+    all.extend(rules(&[], &["write", "bash(ls *)"], &["write(docs)"]).into_project_rules());
     assert_eq!(judge(&all, "write", json!({ "path": "a" })), "ask");
-    all.lend(&skill);
+    all.add_project_exceptions(&skill);
     assert_eq!(bash(&all, "ls -l"), "ask", "the user's own rule");
     assert_eq!(judge(&all, "write", json!({ "path": "a" })), "allow");
     assert_eq!(judge(&all, "write", json!({ "path": "docs/a" })), "deny");
@@ -724,8 +724,8 @@ fn what_is_lent_answers_no_question_of_the_user_s() {
 }
 
 #[test]
-fn a_rule_that_means_nothing_is_named() {
-    let wrong = |text: &str| Rules::default().add(List::Deny, text).expect_err(text);
+fn an_invalid_rule_is_named() {
+    let wrong = |text: &str| PermissionRules::default().add(RuleList::Deny, text).expect_err(text);
     assert_eq!(wrong("bash(git"), "`bash(git` does not end with `)`");
     assert_eq!(wrong("(x)"), "`(x)` does not begin with a tool's name");
     assert_eq!(wrong("bash()"), "`bash()` has an empty pattern; `bash` alone is for all its calls");
@@ -740,12 +740,12 @@ fn a_rule_that_means_nothing_is_named() {
     assert!(wrong("read([)").contains("`read([)`"));
 }
 
-/// A rule that was written for Claude Code keeps its meaning.
+/// Rules written for Claude Code keep their meaning.
 #[test]
 fn the_tools_of_servers_go_by_either_name() {
     let rules = |text: &str| {
-        let mut rules = Rules::default();
-        rules.add(List::Deny, text).expect("a rule");
+        let mut rules = PermissionRules::default();
+        rules.add(RuleList::Deny, text).expect("a rule");
         rules
     };
     for text in
@@ -759,11 +759,11 @@ fn the_tools_of_servers_go_by_either_name() {
     assert_ne!(judge(&some, "tickets_close", json!({ "id": "8" })), "deny");
 }
 
-/// What is left of a tool is left as it stands; the tools that are not named are as they were.
+/// Only-rules permit literal commands. Tools that they do not name are not affected.
 #[test]
-fn what_is_left_of_a_tool_brings_nothing_along() {
-    let mut rules = Rules::default();
-    rules.add(List::Only, "bash(git diff:*)\nbash(ls)\nread(src/**)").expect("a rule");
+fn only_rules_permit_nothing_else() {
+    let mut rules = PermissionRules::default();
+    rules.add(RuleList::Only, "bash(git diff:*)\nbash(ls)\nread(src/**)").expect("a rule");
     for command in ["git diff", "git diff --stat HEAD", "ls", "ls && git diff"] {
         assert_eq!(bash(&rules, command), "allow", "{command}");
     }
@@ -803,12 +803,12 @@ fn what_is_left_of_a_tool_brings_nothing_along() {
     ] {
         assert_eq!(judged(tool, path), "deny", "{tool} {path}");
     }
-    assert!(rules.why_closed(Path::new("secret.txt"), false).is_some());
-    assert_eq!(rules.why_closed(Path::new("src/a.rs"), false), None);
-    assert_eq!(rules.why_closed(Path::new("secret.txt"), true), None);
+    assert!(rules.file_denial(Path::new("secret.txt"), false).is_some());
+    assert_eq!(rules.file_denial(Path::new("src/a.rs"), false), None);
+    assert_eq!(rules.file_denial(Path::new("secret.txt"), true), None);
     // Each of two has to leave it, and a deny still wins.
-    rules.add(List::Only, "bash(git:*)").expect("a rule");
-    rules.add(List::Deny, "bash(git diff --output*)").expect("a rule");
+    rules.add(RuleList::Only, "bash(git:*)").expect("a rule");
+    rules.add(RuleList::Deny, "bash(git diff --output*)").expect("a rule");
     assert_eq!(bash(&rules, "git diff"), "allow");
     assert_eq!(bash(&rules, "ls"), "deny");
     assert_eq!(bash(&rules, "git diff --output=x"), "deny");
