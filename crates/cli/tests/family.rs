@@ -424,7 +424,7 @@ fn who_is_told_something_else_gets_what_was_answered_and_no_empty_promise() {
         let main = transcripts[ROOT].join("\n");
         let result = main.lines().find(|line| line.starts_with("\"toolu_c\"")).unwrap();
         assert!(result.contains(said), "{point}: {result}");
-        let promised = said.contains("goes on");
+        let promised = said.contains("continues in");
         assert_eq!(main.matches("<job_ended").count(), usize::from(promised), "{point}: {main}");
     }
 }

@@ -156,7 +156,7 @@ fn what_cannot_be_forked_is_said() {
     let main = world.main();
     let said = world.run(&["run", "--fork-of", &main, "Which files?"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("there is nothing to fork") && said.stderr.contains("--resume"), "{said:?}");
+    assert!(said.stderr.contains("has no turn to fork") && said.stderr.contains("--resume"), "{said:?}");
     assert_eq!(world.runs().len(), 1, "nothing was begun");
     let said = world.run(&["run", "--fork-of", &main]);
     assert_eq!(said.code, Some(2), "{said:?}");
@@ -465,6 +465,6 @@ fn a_child_is_resumed_by_its_root() {
     let said =
         env.run(&["run", "--script", "script.yaml", "--resume", sub["run"].as_str().unwrap(), "Go on."]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains(&format!("belongs to the run `{run}`")), "{said:?}");
+    assert!(said.stderr.contains(&format!("belongs to run `{run}`")), "{said:?}");
     assert!(said.stderr.contains(&format!("hint: offshoot run --resume {run}")), "{said:?}");
 }

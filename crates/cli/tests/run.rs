@@ -102,7 +102,7 @@ fn nonsense_is_refused_in_words() {
                 "1",
                 "x",
             ],
-            "costs",
+            "no price known",
         ),
         (&["run", "--script", "script.yaml", "--resume", "zzz"], "zzz"),
         (&["run", "--script", "script.yaml", "--events", "all", "x"], "--json"),
@@ -226,7 +226,8 @@ fn who_waits_for_a_place_is_told_of() {
     let said = run(&env, &["Go."]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(
-        said.stderr.contains("line 2: with `at_once` at 0") && said.stderr.contains("hint: at_once = 16"),
+        said.stderr.contains("line 2: `at_once` must be at least 1")
+            && said.stderr.contains("hint: at_once = 16"),
         "{said:?}"
     );
 }
