@@ -10,6 +10,7 @@ use crate::conversation::Conversation;
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
+use crate::fence;
 use crate::ids;
 use crate::outcome::is_unfinished;
 use crate::process;
@@ -170,6 +171,7 @@ pub(crate) fn end_notice(job: &RunId, agent: &str, ending: &RunEnd) -> String {
     }
     let error = error.as_deref().map(|error| format!("\nerror: {}", prompts::cut(error, MAX_ERROR)));
     // An answer cannot end the notice and begin another job's.
-    let text = format!("{}\n{answer}", error.unwrap_or_default()).replace("</job_ended", "<\\/job_ended");
+    let text = format!("{}\n{answer}", error.unwrap_or_default());
+    let text = fence::without_control_tags(&text).unwrap_or(text);
     format!("<job_ended job_id=\"{job}\" agent=\"{agent}\" status=\"{status}\">{text}\n</job_ended>")
 }

@@ -4,6 +4,7 @@ use session::{RunId, ToolResult};
 use store::{CallStatus, FinishedCall, Millis, Policy, RunStatus, Store, StoreError, StoredToolCall};
 
 use crate::conversation::placeholder;
+use crate::fence;
 use crate::ids;
 use crate::outcome::{RunOutcome, is_unfinished};
 use crate::preview;
@@ -39,7 +40,7 @@ pub(crate) fn no_result(tools: &Toolbox, call: &StoredToolCall) -> (CallStatus, 
 pub(crate) fn as_result(call: &StoredToolCall, output: ToolOutput) -> (CallStatus, ToolResult) {
     let ToolOutput { blocks, is_error, .. } = output;
     let status = if is_error { CallStatus::Failed } else { CallStatus::Done };
-    (status, ToolResult { call: call.call.clone(), blocks, is_error, server: false })
+    (status, ToolResult { call: call.call.clone(), blocks: fence::inert(blocks), is_error, server: false })
 }
 
 /// Returns the results for the open calls of a run that is ended, together with all runs below it, while no process is

@@ -1,26 +1,22 @@
-//! Who compares a candidate with its golden for `offshoot review`.
+//! Comparison of a run with its golden, for `offshoot review`.
 
 use std::path::Path;
 
-use parity::{Level, ScenarioFolder, Verdict};
+use parity::{Level, Verdict};
 
 use crate::recordings::{open, rules};
 
-/// Compares two recordings of one scenario; the scenario's folder has the rules.
+/// Compares two recordings of one scenario. Tests replace it.
 pub(crate) trait Judge {
-    /// What comes out of it.
-    fn judge(&self, folder: &ScenarioFolder, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict>;
+    /// Compares a candidate with its golden under the rules beside the golden.
+    fn judge(&self, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict>;
 }
 
-/// The judge of this build: the one place where the comparing is plugged in.
-pub(crate) fn judge() -> impl Judge {
-    Parity
-}
+/// Compares recordings with [`parity::verify`] at the default level.
+pub(crate) struct RecordingJudge;
 
-struct Parity;
-
-impl Judge for Parity {
-    fn judge(&self, _: &ScenarioFolder, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict> {
+impl Judge for RecordingJudge {
+    fn judge(&self, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict> {
         let rules = rules(golden, None)?;
         Ok(parity::verify(&open(golden)?, &open(candidate)?, &rules, Level::E3))
     }

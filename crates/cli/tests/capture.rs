@@ -539,9 +539,10 @@ mkdir -p "$HOME/.claude/projects/x/s/subagents"; echo '{"a":1}' > "$HOME/.claude
             ["capture", "claude-code", "--scenario", "scenario", "--harness-version", "9.9.9", "--out", out];
         world.run(&arguments)
     };
-    for out in ["rec", "rec2"] {
+    for (out, is_new) in [("rec", true), ("rec2", false)] {
         let said = capture(out);
         assert_eq!(said.code, Some(0), "{said:?}");
+        assert_eq!(said.stderr.contains("installing claude-code 9.9.9"), is_new, "{said:?}");
     }
     assert_eq!(world.env.read("installed").matches("once").count(), 1, "the second time it was there");
     assert!(world.env.read("rec/stdout.json").contains("-p Say hello. --output-format stream-json"));

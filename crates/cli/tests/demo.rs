@@ -49,6 +49,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
         "demo-4-0  interrupted",
         "✓ byte-equal to the run of step 1:\n  5 agents, 31 messages, 10 calls, 7 files",
         "replayed 15 of 15 recorded exchanges",
+        "PASS  byte-equal (E4; required E4)",
         "verified: byte-equal (E4)",
         "how sure: exact",
         "demo-6-0  completed",
@@ -71,7 +72,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
     assert!(again.stdout.contains("Four lamps, two TODOs and one wick"), "{again:?}");
     let again = typed(&env, &commands(&said.stdout, "3/6"));
     assert_eq!(again.code, Some(0), "{again:?}");
-    assert!(again.stdout.contains("they agree: E4 holds"), "{again:?}");
+    assert!(again.stdout.contains("PASS  byte-equal (E4;"), "{again:?}");
     let shown = typed(&env, "offshoot ps --format json");
     let ps: Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(ps["runs"].as_array().unwrap().len(), 5, "{shown:?}");
@@ -129,7 +130,7 @@ fn a_run_that_goes_on_differently_fails_it() {
     assert!(said.stdout.contains("The process is gone (SIGKILL)"), "{said:?}");
     let error = "error: the resumed run differs from the undisturbed run: message";
     assert!(said.stderr.contains(error) && said.stderr.contains("Five lamps, no TODOs"), "{said:?}");
-    assert!(said.stdout.contains("they agree: E4 holds"), "the replay is another matter: {said:?}");
+    assert!(said.stdout.contains("PASS  byte-equal (E4;"), "the replay is another matter: {said:?}");
     assert!(!said.stdout.contains("resumed = undisturbed"), "{said:?}");
 }
 

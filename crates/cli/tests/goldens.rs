@@ -44,9 +44,13 @@ fn a_run_in_its_place_becomes_the_golden_and_the_old_one_is_kept() {
     captured(&env, &a, "s");
     captured(&env, &b, "s");
     let said = env.run(&["accept", &a]);
-    assert_eq!(said.stdout, format!("`{a}` is the golden now, the first one\n"), "{said:?}");
+    assert_eq!(said.stdout, format!("`{a}` is the first golden\n"), "{said:?}");
     let said = env.run(&["accept", &b]);
-    assert_eq!(said.stdout, format!("`{b}` is the golden now; `a` was, and is kept\n"), "{said:?}");
+    assert_eq!(
+        said.stdout,
+        format!("`{b}` is the golden now; the previous golden `a` is kept\n"),
+        "{said:?}"
+    );
     let golden = golden(&env);
     assert_eq!((&golden["format"], &golden["run"]), (&1.into(), &"b".into()));
     assert_eq!(golden["earlier"][0]["run"], "a");
@@ -93,9 +97,9 @@ fn what_cannot_be_a_golden_is_refused() {
     for (recording, error) in [
         ("nowhere", "error: there is no folder `nowhere`"),
         ("empty", "error: `empty` is not a recording"),
-        ("bare", "error: it is not the recording of a scenario"),
-        ("changed", "error: `changed` is not what was sealed: `exit_code.txt` was changed"),
-        ("climbs", "error: `../../../../up` in its manifest cannot be the name of a folder"),
+        ("bare", "error: the recording belongs to no scenario"),
+        ("changed", "error: `changed` was changed after it was sealed: `exit_code.txt` was changed"),
+        ("climbs", "error: `../../../../up` in the manifest cannot be the name of a folder"),
         ("unsealed", "error: `unsealed` is not sealed: it has no `recording.json`"),
     ] {
         let said = env.run(&["accept", recording]);
@@ -129,7 +133,7 @@ fn what_git_would_leave_out_of_a_golden_is_said() {
     assert_eq!(said.code, Some(0), "{said:?}");
     let wanted = format!(
         "warning: git ignores a file of this golden, which will be missing in a clone: `runs/a/exchanges.log`\n\
-         hint: `git add --force {SCENARIO}`\n"
+         hint: git add --force {SCENARIO}\n"
     );
     assert_eq!(said.stderr, wanted);
     git(&["add", "--force", SCENARIO]);
@@ -143,16 +147,14 @@ fn review_without_a_terminal_lists_and_decides() {
         let said = env.run(arguments);
         (said.code, said.stdout)
     };
-    assert_eq!(run(&["review"]), (Some(0), "nothing waits\n".to_owned()));
+    assert_eq!(run(&["review"]), (Some(0), "no pending runs\n".to_owned()));
     let runs = ["a", "b", "c"].map(|run| format!("{SCENARIO}/runs/{run}"));
     runs.iter().for_each(|run| captured(&env, run, "s"));
     for (arguments, code) in [(&["review"][..], 1), (&["review", "--all"], 1), (&["review", "--list"], 0)] {
         let said = env.run(arguments);
         assert_eq!((said.code, said.stdout.as_str()), (Some(code), ""), "nothing can wait: {said:?}");
-        let wanted = format!(
-            "`{SCENARIO}` has recordings, and none was ever accepted\nhint: `offshoot accept {}`\n",
-            runs[2]
-        );
+        let wanted =
+            format!("`{SCENARIO}` has recordings but no golden\nhint: offshoot accept {}\n", runs[2]);
         assert_eq!(said.stderr, wanted);
     }
     assert_eq!(run(&["accept", &runs[0]]).0, Some(0));
@@ -161,7 +163,7 @@ fn review_without_a_terminal_lists_and_decides() {
     assert_eq!(run(&["review", "--list"]), (Some(0), listed));
     let (code, said) = run(&["review", "--all", "--reject"]);
     assert_eq!((code, said), (Some(0), format!("rejected `{}`\nrejected `{}`\n", runs[1], runs[2])));
-    assert_eq!(run(&["review"]), (Some(0), "nothing waits\n".to_owned()));
+    assert_eq!(run(&["review"]), (Some(0), "no pending runs\n".to_owned()));
     captured(&env, &format!("{SCENARIO}/runs/d"), "s");
     assert_eq!(run(&["review", "--all"]).0, Some(0));
     assert_eq!(golden(&env)["run"], "d");
@@ -185,7 +187,7 @@ fn one_that_cannot_be_accepted_does_not_stop_the_others() {
     fs::write(env.path(SCENARIO).join("runs/b/exit_code.txt"), "9").unwrap();
     let said = env.run(&["review", "--all"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("s/runs/b` is not what was sealed"), "{said:?}");
+    assert!(said.stderr.contains("s/runs/b` was changed after it was sealed"), "{said:?}");
     assert_eq!(golden(&env)["run"], "a");
     assert!(env.read("goldens/command/none/t/golden.json").contains("\"run\": \"b\""));
 }

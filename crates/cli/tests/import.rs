@@ -180,7 +180,7 @@ fn claude_code_agrees(version: &str, background: bool) {
     let mut otherwise = told.envelope.clone();
     otherwise.lanes[0].turns[0].calls[0].started[0].final_text = Some("something else".into());
     let found = parity::find_disagreements(&otherwise, &wire);
-    assert_eq!(found.iter().map(|found| found.what.as_str()).collect::<Vec<_>>(), ["final text"]);
+    assert_eq!(found.iter().map(|found| found.fact.as_str()).collect::<Vec<_>>(), ["final text"]);
 
     // `normalize` brings the ids along that the wire does not have.
     assert_eq!(from_exports(&recording).as_ref(), Some(&told.envelope));

@@ -89,7 +89,7 @@ fn two_servers_that_nobody_here_wrote_are_used() {
     assert_eq!(answer(&answers, "everything_echo"), ("done", "Echo: grüezi"));
     assert_eq!(answer(&answers, "everything_get-sum"), ("done", "The sum of 2 and 40 is 42."));
     let reads: Vec<_> = answers.iter().filter(|(tool, ..)| tool == "files_read_text_file").collect();
-    assert!(reads.iter().any(|(_, status, text)| status == "done" && text == "alpha\n"), "{reads:?}");
+    assert!(reads.iter().any(|(_, status, text)| status == "done" && text.ends_with("alpha\n")), "{reads:?}");
     assert!(reads.iter().any(|(_, status, text)| status == "failed" && text.contains("denied")), "{reads:?}");
     assert_eq!(env.read("b.txt"), "beta");
     let (_, environment) = answer(&answers, "everything_get-env");

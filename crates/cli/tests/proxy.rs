@@ -51,7 +51,7 @@ fn a_command_is_led_to_us_and_everything_of_it_is_kept() {
         shown["exchanges"].as_array().unwrap().iter().map(|e| e["ending"].as_str().unwrap()).collect();
     assert_eq!(endings, ["complete"; 3]);
     let check = env.run(&["check", "rec"]).stdout;
-    assert!(check.contains("no scenario says what to expect") && !check.contains("the scenario"), "{check}");
+    assert!(check.contains("the recording has no scenario") && !check.contains("the scenario"), "{check}");
     let dump: serde_json::Value =
         serde_json::from_str(&env.read("rec/provider_dumps/r000002_request.json")).unwrap();
     assert_eq!(dump["providerID"], "openai");

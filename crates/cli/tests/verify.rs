@@ -33,7 +33,7 @@ fn a_verdict_is_an_exit_code_and_data() {
     record(&env, "other", "Was it so?");
     let same = env.run(&["verify", "golden", "same", "--level", "E4"]);
     assert_eq!((same.code, same.stderr.as_str()), (Some(0), ""), "{same:?}");
-    assert!(same.stdout.starts_with("they agree: E4 holds, E4 was wanted\n"), "{same:?}");
+    assert!(same.stdout.starts_with("PASS  byte-equal (E4; required E4)\n"), "{same:?}");
     let other = env.run(&["verify", "golden", "other", "--format", "json"]);
     let verdict: serde_json::Value = serde_json::from_str(&other.stdout).unwrap();
     assert_eq!(other.code, Some(1));

@@ -1,9 +1,8 @@
-//! Whether a session as a harness tells it agrees with the session on the wire.
+//! Compares a session that a harness exported with the session on the wire.
 //!
-//! Compared are the lanes and who started them, every call, every result's text and each lane's last words. Two
-//! honest differences are none here: a harness puts text of its own round a result when it sends it, so the told
-//! text need only be *contained* in the one on the wire (both trimmed); and results that came after a lane's last
-//! request were never sent.
+//! The comparison covers the lanes and their parents, calls, texts of results, and final texts. Two differences are
+//! allowed. A harness adds its own text around a result when it sends it, so the exported text need only be *contained*
+//! in the one on the wire, both trimmed. Results after the last request of a lane were never sent.
 
 use std::collections::HashMap;
 
@@ -11,52 +10,52 @@ use recording::normalize::{Envelope, SessionLane, SessionResult};
 use serde::Serialize;
 use session::CallId;
 
-/// How much of a text a difference shows.
+/// Characters of a text that a disagreement shows.
 const SHOWN: usize = 80;
 
-/// Something that the two tell differently.
+/// A difference between the exported session and the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Disagreement {
-    /// The lane, as the wire names it; as the harness tells it where the wire has none.
+    /// The wire's name of the lane, or the export's if the wire lacks it.
     pub lane: String,
-    /// What is compared, as in `parent` or `result of toolu_a`.
-    pub what: String,
-    /// What the harness tells.
-    pub told: Option<String>,
-    /// What was on the wire.
+    /// The fact that differs, such as `parent` or `result of toolu_a`.
+    pub fact: String,
+    /// The value in the export.
+    pub exported: Option<String>,
+    /// The value on the wire.
     pub wire: Option<String>,
 }
 
-/// Everything that a harness tells otherwise than the wire. Side lanes are not compared: harnesses tell of few.
-pub fn find_disagreements(told: &Envelope, wire: &Envelope) -> Vec<Disagreement> {
-    let (told, wire) = (told.agents(), wire.agents());
-    let pairs = pair(&told, &wire);
+/// Compares an exported session with the wire. Side lanes are left out, because harnesses export few of them.
+pub fn find_disagreements(exported: &Envelope, wire: &Envelope) -> Vec<Disagreement> {
+    let (exported, wire) = (exported.agents(), wire.agents());
+    let pairs = pair_lanes(&exported, &wire);
     let mut found = Vec::new();
-    for (_, lane) in told.iter().enumerate().filter(|(at, _)| !pairs.contains_key(at)) {
-        found.push(Disagreement::new(&lane.id, "lane", Some("is told of"), None));
+    for (_, lane) in exported.iter().enumerate().filter(|(at, _)| !pairs.contains_key(at)) {
+        found.push(Disagreement::new(&lane.id, "lane", Some("is exported"), None));
     }
     for (at, lane) in wire.iter().enumerate() {
-        let Some((told_at, _)) = pairs.iter().find(|(_, on_wire)| **on_wire == at) else {
+        let Some((exported_at, _)) = pairs.iter().find(|(_, on_wire)| **on_wire == at) else {
             found.push(Disagreement::new(&lane.id, "lane", None, Some("is on the wire")));
             continue;
         };
-        let same = told[*told_at];
+        let same = exported[*exported_at];
         let parent_of = |lane: &SessionLane| lane.parent.clone();
-        // Lanes are numbered by time, which the two may see differently: a parent is compared by who it is.
-        let told_parent = parent_of(same).map(|parent| {
-            let number = told.iter().position(|lane| lane.id == parent);
+        // Lanes are numbered by time, which may differ, so parents are compared by their counterparts.
+        let exported_parent = parent_of(same).map(|parent| {
+            let number = exported.iter().position(|lane| lane.id == parent);
             let on_wire = number.and_then(|number| pairs.get(&number));
             on_wire.map_or(format!("{parent}, which is not on the wire"), |on_wire| wire[*on_wire].id.clone())
         });
         let text = |text: &Option<String>| text.as_deref().map(|text| text.trim().to_owned());
         let spawn = |lane: &SessionLane| lane.spawned_by.as_ref().map(|call| call.as_str().to_owned());
-        for (what, told, wire) in [
-            ("parent", told_parent, parent_of(lane)),
+        for (fact, exported, wire) in [
+            ("parent", exported_parent, parent_of(lane)),
             ("spawned_by", spawn(same), spawn(lane)),
             ("final text", text(&same.final_text), text(&lane.final_text)),
         ] {
-            if told != wire {
-                found.push(Disagreement::new(&lane.id, what, told.as_deref(), wire.as_deref()));
+            if exported != wire {
+                found.push(Disagreement::new(&lane.id, fact, exported.as_deref(), wire.as_deref()));
             }
         }
         compare_calls(same, lane, &mut found);
@@ -66,18 +65,22 @@ pub fn find_disagreements(told: &Envelope, wire: &Envelope) -> Vec<Disagreement>
 }
 
 impl Disagreement {
-    fn new(lane: &str, what: impl Into<String>, told: Option<&str>, wire: Option<&str>) -> Self {
+    fn new(lane: &str, fact: impl Into<String>, exported: Option<&str>, wire: Option<&str>) -> Self {
         let short = |text: &str| match text.char_indices().nth(SHOWN) {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text.to_owned(),
         };
-        Self { lane: lane.to_owned(), what: what.into(), told: told.map(short), wire: wire.map(short) }
+        Self {
+            lane: lane.to_owned(),
+            fact: fact.into(),
+            exported: exported.map(short),
+            wire: wire.map(short),
+        }
     }
 }
 
-/// Which lane is which: started by the same call, else the first that made one of the same calls, else roots in
-/// their order.
-fn pair(told: &[&SessionLane], wire: &[&SessionLane]) -> HashMap<usize, usize> {
+/// Pairs lanes: by the call that started them, then by a common call, then roots in order.
+fn pair_lanes(exported: &[&SessionLane], wire: &[&SessionLane]) -> HashMap<usize, usize> {
     let mut pairs: HashMap<usize, usize> = HashMap::new();
     let spawned = |a: &SessionLane, b: &SessionLane| a.spawned_by.is_some() && a.spawned_by == b.spawned_by;
     let made = |a: &SessionLane, b: &SessionLane| {
@@ -89,7 +92,7 @@ fn pair(told: &[&SessionLane], wire: &[&SessionLane]) -> HashMap<usize, usize> {
     type Rule = fn(&SessionLane, &SessionLane) -> bool;
     let rules: [Rule; 3] = [spawned, made, roots];
     for rule in rules {
-        for (at, lane) in told.iter().enumerate() {
+        for (at, lane) in exported.iter().enumerate() {
             let is_free = |number: usize| !pairs.values().any(|taken| *taken == number);
             let fits = |number: &usize| is_free(*number) && rule(lane, wire[*number]);
             if !pairs.contains_key(&at)
@@ -106,8 +109,8 @@ fn calls_of(lane: &SessionLane) -> impl Iterator<Item = (&CallId, &str)> {
     lane.turns.iter().flat_map(|turn| &turn.calls).map(|call| (&call.id, call.name.as_str()))
 }
 
-fn compare_calls(told: &SessionLane, wire: &SessionLane, found: &mut Vec<Disagreement>) {
-    let (mut mine, mut theirs) = (calls_of(told), calls_of(wire));
+fn compare_calls(exported: &SessionLane, wire: &SessionLane, found: &mut Vec<Disagreement>) {
+    let (mut mine, mut theirs) = (calls_of(exported), calls_of(wire));
     for number in 1.. {
         let pair = (mine.next(), theirs.next());
         let shown = |call: Option<(&CallId, &str)>| call.map(|(id, name)| format!("{name} {id}"));
@@ -115,18 +118,18 @@ fn compare_calls(told: &SessionLane, wire: &SessionLane, found: &mut Vec<Disagre
             (None, None) => break,
             (a, b) if a == b => {}
             (a, b) => {
-                let what = format!("call {number}");
-                found.push(Disagreement::new(&wire.id, what, shown(a).as_deref(), shown(b).as_deref()));
+                let fact = format!("call {number}");
+                found.push(Disagreement::new(&wire.id, fact, shown(a).as_deref(), shown(b).as_deref()));
             }
         }
     }
 }
 
-fn compare_results(told: &SessionLane, wire: &SessionLane, found: &mut Vec<Disagreement>) {
+fn compare_results(exported: &SessionLane, wire: &SessionLane, found: &mut Vec<Disagreement>) {
     let results = |lane: &'_ SessionLane| -> Vec<SessionResult> {
         lane.turns.iter().flat_map(|turn| turn.results.clone()).collect()
     };
-    let (mine, theirs) = (results(told), results(wire));
+    let (mine, theirs) = (results(exported), results(wire));
     let last = wire.turns.last().map(|turn| &turn.calls[..]).unwrap_or_default();
     let never_sent = |call: &CallId| last.iter().any(|made| made.id == *call);
     for result in &mine {
@@ -136,9 +139,9 @@ fn compare_results(told: &SessionLane, wire: &SessionLane, found: &mut Vec<Disag
             None => never_sent(&result.call),
         };
         if !agrees {
-            let what = format!("result of {}", result.call);
+            let fact = format!("result of {}", result.call);
             let sent = sent.map(|sent| sent.text.as_str());
-            found.push(Disagreement::new(&wire.id, what, Some(&result.text), sent));
+            found.push(Disagreement::new(&wire.id, fact, Some(&result.text), sent));
         }
     }
     for sent in theirs.iter().filter(|sent| !mine.iter().any(|result| result.call == sent.call)) {
@@ -217,12 +220,12 @@ mod tests {
           -> sand
     ";
 
-    fn check(told: &str, expected: Expect) {
+    fn check(exported: &str, expected: Expect) {
         let text = |side: &Option<String>| side.clone().unwrap_or_else(|| "-".to_owned());
         let line = |found: &Disagreement| {
-            format!("{}, {}: {} / {}\n", found.lane, found.what, text(&found.told), text(&found.wire))
+            format!("{}, {}: {} / {}\n", found.lane, found.fact, text(&found.exported), text(&found.wire))
         };
-        let found = find_disagreements(&session(told), &session(WIRE));
+        let found = find_disagreements(&session(exported), &session(WIRE));
         expected.assert_eq(&found.iter().map(line).collect::<String>());
     }
 
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_otherwise_is_listed() {
+    fn differences_are_listed() {
         check(
             "
             main
@@ -258,7 +261,7 @@ mod tests {
               -> what
             ",
             expect![[r#"
-                sub-2, lane: is told of / -
+                sub-2, lane: is exported / -
                 main, call 4: Tool #e / -
                 main, result of #a: rain / note: snow (3 s)
                 main, result of #b: - / sand

@@ -1,4 +1,4 @@
-//! What the provider's cache made of a recording: its requests with their lanes and times, explained.
+//! The provider's prompt cache for a recording: its requests with lanes and times, explained.
 
 use std::collections::HashMap;
 
@@ -10,27 +10,27 @@ use recording::source::{
 use session::{RequestId, Usage};
 use wire::json::Document;
 
-/// A recording, explained.
+/// The explained requests of a recording.
 #[derive(Debug)]
 pub struct RecordingCache {
-    /// Request by request.
+    /// The explanation of each request.
     pub explained: CacheReport,
-    /// The first bytes that differ, by request.
+    /// The first changed bytes of each miss, by request.
     pub changed_bytes: HashMap<RequestId, ByteDiff>,
-    /// Its lanes and exchanges, and what could not be used as it is.
+    /// Its lanes, exchanges and problems.
     pub ordered: OrderedExchanges,
 }
 
-/// Explains what the provider's cache should have done with a recording.
+/// Explains which cache hits the provider should have had.
 pub fn analyze_cache(source: &Source) -> RecordingCache {
-    let mut gathering = CacheCollector::new(&source.timeline());
-    let ordered = source.order_observed(&mut gathering);
-    let explained = cache::explain(gathering.asks(&ordered.lanes));
+    let mut collector = CacheCollector::new(&source.timeline());
+    let ordered = source.order_observed(&mut collector);
+    let explained = cache::explain(collector.asks(&ordered.lanes));
     let changed_bytes = changed_bytes(&explained, read_bodies(source));
     RecordingCache { explained, changed_bytes, ordered }
 }
 
-/// Volatile text before the last marker of each lane.
+/// Finds volatile text before the last marker of each lane.
 pub fn find_volatile_text(
     explained: &CacheReport,
     around: &RecordingContext,
@@ -42,19 +42,19 @@ pub fn find_volatile_text(
     explained.openings.iter().flat_map(of).collect()
 }
 
-/// What is known of where and when a recording was made.
+/// Returns the day and the folders of a recording.
 pub fn recording_context(source: &Source) -> RecordingContext {
     let manifest = source.recording().and_then(recording::Recording::manifest);
     let command = manifest.and_then(|manifest| manifest.command.as_ref());
     let folders = command.into_iter().flat_map(|command| [Some(&command.cwd), command.home.as_ref()]);
     RecordingContext {
         day: manifest.map(|manifest| manifest.started_at.chars().take(10).collect()),
-        // A folder as short as `/` or `/tmp` is no place of its own.
+        // A folder as short as `/` or `/tmp` belongs to other programs, too.
         folders: folders.flatten().filter(|folder| folder.len() > 5).cloned().collect(),
     }
 }
 
-/// The first bytes that differ, of each miss: its two bodies are read again, and only that is kept of them.
+/// Returns the first changed bytes of each miss. It reads both bodies again and keeps only the change.
 pub fn changed_bytes(
     explained: &CacheReport,
     body: impl Fn(&RequestId) -> Option<Vec<u8>>,
@@ -65,21 +65,21 @@ pub fn changed_bytes(
     let look = |(id, miss, after): (&RequestId, &cache::CacheMiss, &RequestId)| {
         Some((id.clone(), cache::byte_diff(miss, &body(id)?, &body(after)?)?))
     };
-    // Where nothing differs there is nothing to be read again.
+    // A miss without changed bytes needs no bodies.
     misses.filter(|(_, miss, _)| miss.spans != [None, None]).filter_map(look).collect()
 }
 
-/// The bodies of a recording's requests, read again.
+/// Returns a function that reads the body of a request.
 pub fn read_bodies(source: &Source) -> impl Fn(&RequestId) -> Option<Vec<u8>> {
     let numbers: HashMap<RequestId, usize> = (0..source.len()).map(|n| (source.id(n), n)).collect();
     move |id| source.request(*numbers.get(id)?).ok()?.body.bytes
 }
 
-/// RequestSource while their recording is put in order, so that each is read and decoded once.
+/// Collects requests while their recording is put in order, so that each is read and decoded once.
 #[derive(Debug, Default)]
 pub(crate) struct CacheCollector {
     prompts: HashMap<RequestId, CachePrompt>,
-    /// By the number of the exchange: when it was asked, and when its answer began.
+    /// Times of request and first response byte, by the number of the exchange.
     times: HashMap<usize, (u64, Option<u64>)>,
     found: Vec<(usize, RequestId)>,
     answers: HashMap<usize, (Usage, Option<u64>)>,
@@ -103,7 +103,7 @@ impl CacheCollector {
         Self { times, ..Self::default() }
     }
 
-    /// Everything that was gathered, each with its lane.
+    /// Returns the collected requests with their lanes.
     pub(crate) fn asks(mut self, lanes: &Lanes) -> Vec<ObservedRequest> {
         let mut places = HashMap::new();
         for lane in &lanes.lanes {
@@ -129,7 +129,7 @@ impl CacheCollector {
                 fork_of: fork_of.cloned(),
                 turn: *turn,
                 at_us,
-                // An answer without a time was there at once.
+                // A response without a time is taken to be immediate.
                 begun_us: answer.map(|_| first.or(begun).unwrap_or(at_us)),
                 begins_anew: *begins_anew,
                 prompt,

@@ -1,4 +1,4 @@
-//! The success criteria of one recording.
+//! The criteria of one recording.
 
 use recording::lanes::{Lane, LaneKind, Turn, TurnMark};
 use recording::scenario::{Expectation, Expectations};
@@ -6,46 +6,47 @@ use serde::Serialize;
 
 use crate::evidence::Evidence;
 
-/// An answer for every criterion.
+/// The answers to all criteria.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
     /// Version of the format.
     pub format: u32,
-    /// No answer is no.
+    /// True if no answer is no.
     pub ok: bool,
     /// The criteria.
     pub criteria: Vec<Criterion>,
 }
 
-/// One criterion.
+/// A criterion and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Criterion {
-    /// What is asked.
+    /// Name of the criterion.
     pub name: &'static str,
     /// The answer.
     pub answer: CriterionAnswer,
-    /// Why.
+    /// Reason for the answer.
     pub reason: String,
 }
 
-/// Yes, no, or why the question makes no sense here.
+/// Answer to a criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum CriterionAnswer {
-    /// It holds.
+    /// The criterion holds.
     #[serde(rename = "yes")]
     Yes,
-    /// It does not.
+    /// The criterion does not hold.
     #[serde(rename = "no")]
     No,
-    /// It cannot be asked here.
+    /// The criterion does not apply.
     #[serde(rename = "n/a")]
     NotApplicable,
 }
 
-type Finding = (CriterionAnswer, String);
+/// An answer and its reason.
+type Answer = (CriterionAnswer, String);
 
-/// A criterion's name, and how it is answered.
-type Question = (&'static str, fn(&Evidence) -> Finding);
+/// Name of a criterion, and the function that answers it.
+type Question = (&'static str, fn(&Evidence) -> Answer);
 
 const QUESTIONS: &[Question] = &[
     ("files", files),
@@ -67,7 +68,7 @@ const QUESTIONS: &[Question] = &[
     ("no late text", no_late_text),
 ];
 
-/// Judges a recording.
+/// Answers all criteria for a recording.
 pub fn check_recording(evidence: &Evidence) -> CheckReport {
     let criteria: Vec<Criterion> = QUESTIONS
         .iter()
@@ -80,27 +81,27 @@ pub fn check_recording(evidence: &Evidence) -> CheckReport {
     CheckReport { format: 1, ok, criteria }
 }
 
-fn yes(reason: impl Into<String>) -> Finding {
+fn yes(reason: impl Into<String>) -> Answer {
     (CriterionAnswer::Yes, reason.into())
 }
 
-fn no(reason: impl Into<String>) -> Finding {
+fn no(reason: impl Into<String>) -> Answer {
     (CriterionAnswer::No, reason.into())
 }
 
-fn not_applicable(reason: impl Into<String>) -> Finding {
+fn not_applicable(reason: impl Into<String>) -> Answer {
     (CriterionAnswer::NotApplicable, reason.into())
 }
 
-/// `no` becomes `n/a` where the scenario says what stands in for it in this harness.
-fn unless_stood_in(evidence: &Evidence, surface: Expectation, finding: Finding) -> Finding {
-    let stand_ins = evidence.scenario.iter().flat_map(|scenario| &scenario.stand_in);
-    let mut fitting = stand_ins.filter(|stand_in| stand_in.surfaces.contains(&surface));
-    match (finding.0, fitting.next()) {
-        (CriterionAnswer::No, Some(stand_in)) => {
-            not_applicable(format!("{}; {}", finding.1, stand_in.note.trim()))
+/// Turns `no` into `n/a` if the scenario has a fallback for the feature in this harness.
+fn unless_fallback(evidence: &Evidence, surface: Expectation, answer: Answer) -> Answer {
+    let fallbacks = evidence.scenario.iter().flat_map(|scenario| &scenario.stand_in);
+    let mut fitting = fallbacks.filter(|fallback| fallback.surfaces.contains(&surface));
+    match (answer.0, fitting.next()) {
+        (CriterionAnswer::No, Some(fallback)) => {
+            not_applicable(format!("{}; {}", answer.1, fallback.note.trim()))
         }
-        _ => finding,
+        _ => answer,
     }
 }
 
@@ -108,25 +109,25 @@ fn expects(evidence: &Evidence) -> Expectations {
     evidence.scenario.as_ref().map(|scenario| scenario.expects.clone()).unwrap_or_default()
 }
 
-/// Nothing to look for: so says the scenario, where there is one.
-fn unexpected(evidence: &Evidence, says: &str) -> Finding {
-    not_applicable(if evidence.scenario.is_some() { says } else { "no scenario says what to expect" })
+/// Returns `n/a`, because the scenario does not expect the feature or there is no scenario.
+fn unexpected(evidence: &Evidence, says: &str) -> Answer {
+    not_applicable(if evidence.scenario.is_some() { says } else { "the recording has no scenario" })
 }
 
 fn main_lanes(evidence: &Evidence) -> impl Iterator<Item = &Lane> {
     evidence.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Main)
 }
 
-fn files(evidence: &Evidence) -> Finding {
+fn files(evidence: &Evidence) -> Answer {
     let has = |name: &str| evidence.files.contains(name);
     let mut wanted = ["recording.json", "exchanges.log"].map(str::to_owned).to_vec();
-    // Only a capture makes what is derived; anybody can at any time.
+    // Derived files exist after a capture or `normalize` only.
     let is_normalized = evidence.scenario.is_some() || has("normalized");
     if is_normalized {
         wanted.extend(["normalized/manifest.json", "normalized/replay_session.json"].map(str::to_owned));
     }
     if evidence.scenario.is_some() {
-        // Not `workspace` and `exports`: git keeps no empty folder, and what was in them has a digest.
+        // `workspace` and `exports` are not required: git keeps no empty folders, and their files have digests.
         wanted.extend(["scenario.json", "stderr.txt", "exit_code.txt"].map(str::to_owned));
     }
     for turn in evidence.ordered.lanes.lanes.iter().flat_map(|lane| &lane.turns).filter(|_| is_normalized) {
@@ -145,12 +146,12 @@ fn files(evidence: &Evidence) -> Finding {
         missing.push("`stdout.txt`".to_owned());
     }
     match missing.len() {
-        0 => yes(format!("all {} are there", wanted.len())),
-        n => no(format!("{n} missing: {}", some_of(&missing))),
+        0 => yes(format!("all {} files exist", wanted.len())),
+        n => no(format!("{n} files are missing: {}", some_of(&missing))),
     }
 }
 
-/// The first few of many.
+/// Lists the first few names.
 fn some_of(names: &[String]) -> String {
     const SHOWN: usize = 5;
     match names.len().checked_sub(SHOWN).filter(|more| *more > 0) {
@@ -159,26 +160,26 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-fn sealed(evidence: &Evidence) -> Finding {
+fn sealed(evidence: &Evidence) -> Answer {
     match (&evidence.unsealed, &evidence.damage[..]) {
         (Some(because), _) => no(format!("it is not sealed: {because}")),
-        (None, []) => yes("sealed, and as it was sealed"),
+        (None, []) => yes("sealed and unchanged"),
         (None, damage) => no(format!("changed since it was sealed: {}", some_of(damage))),
     }
 }
 
-fn nothing_lost(evidence: &Evidence) -> Finding {
+fn nothing_lost(evidence: &Evidence) -> Answer {
     let losses = evidence.manifest.iter().flat_map(|manifest| &manifest.lost);
     let mut lost: Vec<String> = losses.map(ToString::to_string).collect();
     lost.extend(evidence.ordered.problems.iter().map(|problem| format!("{}: {}", problem.what, problem.why)));
     match lost.len() {
-        0 => yes("every byte was kept and is understood"),
+        0 => yes("every byte was kept and decoded"),
         _ => no(some_of(&lost)),
     }
 }
 
-/// A turn counts as answered when one of its attempts came to its end; a harness may abort a call.
-fn answered(evidence: &Evidence) -> Finding {
+/// A turn is answered if one of its attempts was completed. A harness may cut a call.
+fn answered(evidence: &Evidence) -> Answer {
     let agents = evidence.ordered.lanes.lanes.iter().filter(|lane| lane.kind != LaneKind::Side);
     let turns: Vec<(&Lane, &Turn)> =
         agents.flat_map(|lane| lane.turns.iter().map(move |turn| (lane, turn))).collect();
@@ -193,28 +194,26 @@ fn answered(evidence: &Evidence) -> Finding {
     let (left, open): (Vec<_>, Vec<_>) =
         turns.iter().filter(|(_, turn)| !turn.whole).partition(|(_, turn)| aborted(turn));
     match (turns.len(), left.len(), open.len()) {
-        (0, ..) => no("no model was asked"),
+        (0, ..) => no("no request to a model"),
         (.., 1..) => no(format!("not answered: {}", some_of(&named(&open)))),
-        (_, 1.., _) => {
-            yes(format!("all that the harness waited for; it broke off {}", some_of(&named(&left))))
-        }
+        (_, 1.., _) => yes(format!("all that the harness waited for; it cut {}", some_of(&named(&left)))),
         (1, ..) => yes("the only turn"),
         (n, ..) => yes(format!("all {n} turns")),
     }
 }
 
-fn ended_well(evidence: &Evidence) -> Finding {
+fn ended_well(evidence: &Evidence) -> Answer {
     match evidence.manifest.as_ref().and_then(|manifest| manifest.command.as_ref()) {
         None => not_applicable("no command was recorded"),
         Some(command) => match command.exit_code {
             Some(0) => yes("exit code 0"),
             Some(code) => no(format!("exit code {code}")),
-            None => no("it had to be ended"),
+            None => no("it was killed"),
         },
     }
 }
 
-fn prompt(evidence: &Evidence) -> Finding {
+fn prompt(evidence: &Evidence) -> Answer {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let texts = &evidence.opening.texts;
     let asked = evidence.scenario.as_ref().map(|scenario| words(&scenario.prompt)).unwrap_or_default();
@@ -228,18 +227,18 @@ fn prompt(evidence: &Evidence) -> Finding {
     }
 }
 
-fn tool_schemas(evidence: &Evidence) -> Finding {
+fn tool_schemas(evidence: &Evidence) -> Answer {
     match evidence.opening.tools {
         (0, _) => no("the first request of main offers no tools"),
-        (1, 1) => yes("1 tool, with its schema"),
-        (tools, with) if with == tools => yes(format!("{tools} tools, each with its schema")),
-        // Tools that the provider defines have no schema of their own.
-        (1, _) => yes("1 tool, without a schema of its own"),
-        (tools, with) => yes(format!("{tools} tools, {with} with a schema of their own")),
+        (1, 1) => yes("1 tool with a schema"),
+        (tools, with) if with == tools => yes(format!("{tools} tools with schemas")),
+        // Tools that the provider defines have no schema.
+        (1, _) => yes("1 tool without a schema"),
+        (tools, with) => yes(format!("{tools} tools, {with} with a schema")),
     }
 }
 
-/// How many agents the busiest turn of a main lane starts.
+/// Returns the highest number of agents that one turn of a main lane starts.
 fn most_spawns(evidence: &Evidence) -> usize {
     let started = |turn: &Turn| {
         let calls = turn.calls.iter();
@@ -248,7 +247,7 @@ fn most_spawns(evidence: &Evidence) -> usize {
     main_lanes(evidence).flat_map(|lane| &lane.turns).map(started).max().unwrap_or_default()
 }
 
-fn spawn_calls(evidence: &Evidence) -> Finding {
+fn spawn_calls(evidence: &Evidence) -> Answer {
     let most = most_spawns(evidence);
     let launches = evidence.jobs.iter().filter(|job| job.background).count();
     let seen = format!("at most {most} agents in one turn, {launches} in the background");
@@ -257,11 +256,11 @@ fn spawn_calls(evidence: &Evidence) -> Finding {
         (Some(_), Some(wanted)) if most >= wanted as usize || launches >= wanted as usize => yes(seen),
         (Some(_), Some(wanted)) => no(format!("{seen}; the scenario starts {wanted} in one turn")),
         (None, _) if most >= 2 || launches >= 2 => yes(seen),
-        (None, _) => not_applicable(format!("no scenario says what to expect; {seen}")),
+        (None, _) => not_applicable(format!("the recording has no scenario; {seen}")),
     }
 }
 
-fn sub_agent_lanes(evidence: &Evidence) -> Finding {
+fn sub_agent_lanes(evidence: &Evidence) -> Answer {
     let lanes = &evidence.ordered.lanes.lanes;
     let subs: Vec<&Lane> =
         lanes.iter().filter(|lane| matches!(lane.kind, LaneKind::Sub | LaneKind::Fork)).collect();
@@ -275,56 +274,56 @@ fn sub_agent_lanes(evidence: &Evidence) -> Finding {
     match subs.len() {
         0 if wanted == 0 => not_applicable("no agent was started"),
         n if n < wanted => no(format!("{n} lanes for {wanted} agents")),
-        _ if !orphans.is_empty() => no(format!("no call is known that started {}", some_of(&orphans))),
+        _ if !orphans.is_empty() => no(format!("no known call started {}", some_of(&orphans))),
         n if calls.len() < n => no(format!("{n} lanes, but only {} calls that started them", calls.len())),
-        n => yes(format!("{n} lanes, each started by a call of its own")),
+        n => yes(format!("{n} lanes, each with its own call")),
     }
 }
 
-fn background(evidence: &Evidence) -> Finding {
+fn background(evidence: &Evidence) -> Answer {
     if !expects(evidence).background {
         return unexpected(evidence, "the scenario starts nothing in the background");
     }
-    let finding = match evidence.jobs.iter().filter(|job| job.background).count() {
-        0 => no("no agent was still at work when its launch was acknowledged"),
-        n => yes(format!("{n} agents were still at work when their launch was acknowledged")),
+    let answer = match evidence.jobs.iter().filter(|job| job.background).count() {
+        0 => no("no agent was still running when its launch was acknowledged"),
+        n => yes(format!("{n} agents were still running when their launch was acknowledged")),
     };
-    unless_stood_in(evidence, Expectation::Background, finding)
+    unless_fallback(evidence, Expectation::Background, answer)
 }
 
-fn polling_or_wake_up(evidence: &Evidence) -> Finding {
+fn polling_or_wake_up(evidence: &Evidence) -> Answer {
     let Expectations { polling, wakeup, .. } = expects(evidence);
     if !polling && !wakeup {
-        return unexpected(evidence, "the scenario has neither");
+        return unexpected(evidence, "the scenario uses neither");
     }
     let polls = evidence.jobs.iter().flat_map(|job| &job.touches).filter(|touch| !touch.cancels).count();
     let notices = evidence.jobs.iter().flat_map(|job| &job.notices).count();
     let woken = evidence.jobs.iter().flat_map(|job| &job.notices).filter(|notice| notice.wakes).count();
     let seen = format!("{polls} polls, {notices} announcements, {woken} of them woke the parent");
-    let finding = match (polls, notices) {
+    let answer = match (polls, notices) {
         (0, 0) => no(seen),
         (_, 0) if wakeup && !polling => no(seen),
         _ => yes(seen),
     };
-    unless_stood_in(evidence, if wakeup { Expectation::Wakeup } else { Expectation::Polling }, finding)
+    unless_fallback(evidence, if wakeup { Expectation::Wakeup } else { Expectation::Polling }, answer)
 }
 
-fn cancel(evidence: &Evidence) -> Finding {
+fn cancel(evidence: &Evidence) -> Answer {
     if !expects(evidence).cancel {
         return unexpected(evidence, "the scenario cancels nothing");
     }
     let cancels = evidence.jobs.iter().flat_map(|job| &job.touches).filter(|touch| touch.cancels).count();
-    let finding = match cancels {
+    let answer = match cancels {
         0 => no("no call cancels an agent that was started"),
         n => yes(format!("{n} calls cancel an agent")),
     };
-    unless_stood_in(evidence, Expectation::Cancel, finding)
+    unless_fallback(evidence, Expectation::Cancel, answer)
 }
 
-/// A call of the main agent that names a job nobody started, and came back.
-fn unknown_job(evidence: &Evidence) -> Finding {
+/// Looks for a call of the main agent that names an unknown job and got a result.
+fn unknown_job(evidence: &Evidence) -> Answer {
     if !expects(evidence).unknown_job {
-        return unexpected(evidence, "the scenario asks for no job that does not exist");
+        return unexpected(evidence, "the scenario asks for no unknown job");
     }
     let known = |id: &session::CallId| {
         let touched = evidence.jobs.iter().flat_map(|job| &job.touches).any(|touch| touch.call == *id);
@@ -342,15 +341,15 @@ fn unknown_job(evidence: &Evidence) -> Finding {
         {
             let results = lane.turns.iter().flat_map(|turn| &turn.results);
             if let Some(result) = results.into_iter().find(|result| result.call == call.id) {
-                let how = if result.is_error { "an error" } else { "words" };
-                return yes(format!("`{}` for a job that does not exist was answered with {how}", call.name));
+                let how = if result.is_error { "an error" } else { "text" };
+                return yes(format!("`{}` for an unknown job was answered with {how}", call.name));
             }
         }
     }
-    unless_stood_in(evidence, Expectation::UnknownJob, no("no call asks for a job that does not exist"))
+    unless_fallback(evidence, Expectation::UnknownJob, no("no call asks for an unknown job"))
 }
 
-fn denied_write(evidence: &Evidence) -> Finding {
+fn denied_write(evidence: &Evidence) -> Answer {
     if !expects(evidence).denied_write {
         return unexpected(evidence, "the scenario tries no write");
     }
@@ -365,12 +364,12 @@ fn denied_write(evidence: &Evidence) -> Finding {
         let mut results = lane.turns.iter().flat_map(|turn| &turn.results);
         let answered = results.any(|result| result.call == call.id);
         return match (answered, is_changed(evidence)) {
-            (false, _) => no(format!("`{}` of {} was never answered", call.name, lane.id)),
+            (false, _) => no(format!("`{}` of {} got no result", call.name, lane.id)),
             (true, Some(true)) => no(format!("`{}` of {} changed the workspace", call.name, lane.id)),
-            (true, _) => yes(format!("`{}` of {} was answered, and nothing was written", call.name, lane.id)),
+            (true, _) => yes(format!("`{}` of {} got a result, and nothing was written", call.name, lane.id)),
         };
     }
-    unless_stood_in(evidence, Expectation::DeniedWrite, no("no sub-agent tried to write"))
+    unless_fallback(evidence, Expectation::DeniedWrite, no("no sub-agent tried to write"))
 }
 
 fn is_changed(evidence: &Evidence) -> Option<bool> {
@@ -378,27 +377,27 @@ fn is_changed(evidence: &Evidence) -> Option<bool> {
     Some(!(changes.added.is_empty() && changes.changed.is_empty() && changes.removed.is_empty()))
 }
 
-fn workspace_unchanged(evidence: &Evidence) -> Finding {
+fn workspace_unchanged(evidence: &Evidence) -> Answer {
     let changes = evidence.manifest.as_ref().and_then(|manifest| manifest.workspace.as_ref());
     match (&evidence.scenario, changes) {
-        (None, _) => not_applicable("no scenario was captured"),
+        (None, _) => not_applicable("the recording has no scenario"),
         (Some(scenario), _) if !scenario.read_only => not_applicable("the scenario may write"),
-        (Some(_), None) => no("nobody looked"),
+        (Some(_), None) => no("the workspace was not compared"),
         (Some(_), Some(changes)) => {
             let all = [&changes.added, &changes.changed, &changes.removed];
             let names: Vec<String> = all.into_iter().flatten().map(|name| format!("`{name}`")).collect();
             match names.len() {
-                0 => yes("as it was given"),
+                0 => yes("unchanged"),
                 _ => no(format!("changed: {}", some_of(&names))),
             }
         }
     }
 }
 
-fn nothing_went_round(evidence: &Evidence) -> Finding {
+fn nothing_went_round(evidence: &Evidence) -> Answer {
     let Some(manifest) = &evidence.manifest else { return not_applicable("there is no manifest") };
     let Some(network) = &manifest.network else {
-        return not_applicable("nobody watched: it was not captured");
+        return not_applicable("no capture, so connections were not watched");
     };
     let calls = manifest.round_the_proxy.iter();
     let seen: Vec<String> = calls
@@ -409,16 +408,16 @@ fn nothing_went_round(evidence: &Evidence) -> Finding {
         .collect();
     match seen.len() {
         0 => yes(match network.seal {
-            recording::NetworkIsolation::Namespace => "there was no other way out",
+            recording::NetworkIsolation::Namespace => "no other connection was possible",
             recording::NetworkIsolation::Environment => {
-                "nothing asked the refusing proxy; other ways out were open"
+                "no request to the refusing proxy; other connections were possible"
             }
         }),
         _ => no(some_of(&seen)),
     }
 }
 
-fn no_late_text(evidence: &Evidence) -> Finding {
+fn no_late_text(evidence: &Evidence) -> Answer {
     let lanes = &evidence.ordered.lanes.lanes;
     let turns = lanes.iter().flat_map(|lane| lane.turns.iter().map(move |turn| (lane, turn)));
     let late: Vec<String> = turns
@@ -426,9 +425,9 @@ fn no_late_text(evidence: &Evidence) -> Finding {
         .map(|(lane, turn)| format!("turn {} of {}", turn.turn, lane.id))
         .collect();
     match late.len() {
-        0 => yes("no text was put before a turn that had been answered"),
+        0 => yes("no text was inserted before an answered turn"),
         _ => no(format!(
-            "text was put before an answered turn by {}; no replay can bring that back",
+            "text was inserted before an answered turn by {}, which no replay can reproduce",
             some_of(&late)
         )),
     }

@@ -1,4 +1,4 @@
-//! What a recording shows, gathered for the check.
+//! The facts about a recording that its criteria need.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,74 +12,74 @@ use serde::Deserialize;
 use thiserror::Error;
 use wire::dialect::Dialect;
 
-/// Everything that is judged.
+/// The facts about a recording.
 #[derive(Debug)]
 pub struct Evidence {
-    /// The names of all files, with folders.
+    /// Paths of all files and folders.
     pub files: BTreeSet<String>,
     /// The manifest.
     pub manifest: Option<Manifest>,
-    /// Why it is not sealed, where it is not.
+    /// Reason why it is not sealed, if it is not.
     pub unsealed: Option<String>,
-    /// Files that are not what they were.
+    /// Files that were changed after it was sealed.
     pub damage: Vec<String>,
-    /// The scenario as it was run, where one was.
+    /// The scenario, if one was run.
     pub scenario: Option<RecordedScenario>,
     /// The lanes.
     pub ordered: OrderedExchanges,
-    /// The spawned agents.
+    /// The agents that were started.
     pub jobs: Vec<LaneJob>,
-    /// What the first request of `main` says.
+    /// The first request of `main`.
     pub opening: FirstRequest,
 }
 
 /// The first request of `main`.
 #[derive(Debug, Default)]
 pub struct FirstRequest {
-    /// Its texts, those of the system prompt included.
+    /// Its texts, including the system prompt.
     pub texts: Vec<String>,
-    /// How many tools it offers, and how many of these with a schema.
+    /// Number of its tools, and of those with a schema.
     pub tools: (usize, usize),
 }
 
-/// `scenario.json`, as far as it is judged by.
+/// The members of `scenario.json` that the criteria need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct RecordedScenario {
     /// Its name.
     pub name: String,
-    /// What the harness was asked.
+    /// The prompt for the harness.
     #[serde(default)]
     pub prompt: String,
-    /// The workspace shall stay as it is.
+    /// True if the workspace must not change.
     #[serde(default)]
     pub read_only: bool,
-    /// What shall be seen.
+    /// Features that the recording must show.
     #[serde(default)]
     pub expects: Expectations,
-    /// What stands in for a surface that the harness does not have.
+    /// Fallbacks for features that the harness lacks.
     #[serde(default)]
     pub stand_in: Vec<Fallback>,
 }
 
-/// A recording that cannot be judged.
+/// A recording whose facts cannot be read.
 #[derive(Debug, Error)]
 pub enum EvidenceError {
-    /// It cannot be read.
+    /// The recording cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A file of it cannot be read.
+    /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl Evidence {
-    /// Reads what a recording shows.
+    /// Reads the facts about a recording.
     pub fn gather(source: &Source) -> Result<Self, EvidenceError> {
         let dir = source.dir();
         let recording = source.recording();
@@ -97,7 +97,7 @@ impl Evidence {
             unsealed: match recording.map(|recording| recording.state()) {
                 Some(SealState::Sealed) => None,
                 Some(SealState::Unsealed { because }) => Some(because.clone()),
-                None => Some("it is a bare folder of dumps".to_owned()),
+                None => Some("it is a folder of dumps".to_owned()),
             },
             damage: recording.map(|recording| recording.damage()).transpose()?.unwrap_or_default(),
             scenario,
@@ -110,9 +110,9 @@ impl Evidence {
 
 fn opening(source: &Source, ordered: &OrderedExchanges) -> FirstRequest {
     let first = ordered.lanes.main().and_then(|lane| lane.turns.first()?.attempts.last());
-    let found =
-        (0..source.len()).filter_map(|n| source.request(n).ok()).find(|asked| Some(&asked.id) == first);
-    let Some(asked) = found else { return FirstRequest::default() };
+    let mut asked =
+        (0..source.len()).filter_map(|n| source.request(n).ok()).filter(|asked| Some(&asked.id) == first);
+    let Some(asked) = asked.next() else { return FirstRequest::default() };
     let body = asked.body.bytes.as_deref().unwrap_or_default();
     let prompt = Dialect::detect(&asked.url, body).and_then(|dialect| dialect.decode_request(body).ok());
     let Some(prompt) = prompt else { return FirstRequest::default() };
@@ -120,9 +120,9 @@ fn opening(source: &Source, ordered: &OrderedExchanges) -> FirstRequest {
         session::Block::Text { text } => Some(text.clone()),
         _ => None,
     };
-    let said = prompt.messages.iter().flat_map(|message| &message.parts);
+    let parts = prompt.messages.iter().flat_map(|message| &message.parts);
     FirstRequest {
-        texts: prompt.system.iter().chain(said).filter_map(|part| text(&part.block)).collect(),
+        texts: prompt.system.iter().chain(parts).filter_map(|part| text(&part.block)).collect(),
         tools: (prompt.tools.len(), prompt.tools.iter().filter(|tool| tool.schema.is_some()).count()),
     }
 }

@@ -1,13 +1,12 @@
-//! Goldens: which run of a scenario a person accepted, and which runs wait to be looked at.
+//! Goldens: the accepted run of a scenario, and the runs that are pending.
 //!
 //! ```text
-//! goldens/<harness>/<version>/<scenario>/golden.json       names the accepted run, and those before it
+//! goldens/<harness>/<version>/<scenario>/golden.json       names the accepted run and the earlier ones
 //!                                       /parity.toml       rules for comparing
 //!                                       /runs/<run>/       recordings
 //! ```
 //!
-//! Start at [`ScenarioFolder`]. A recording is never changed here: accepting one is writing `golden.json`, whole or not
-//! at all.
+//! Start at [`ScenarioFolder`]. Recordings are never changed here. Accepting one writes `golden.json` atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -18,98 +17,96 @@ use recording::{Recording, SealState, iso, sha256};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::verify::RULES_FORMAT;
+use crate::verify::{RULES_FILE, RULES_FORMAT};
 
-/// The version that is written.
+/// Version of `golden.json`.
 pub const GOLDEN_FORMAT: u32 = 1;
-/// The file that names the accepted run.
+/// Name of the file that names the accepted run.
 pub const GOLDEN_FILE: &str = "golden.json";
-/// The file with the rules for comparing.
-const RULES: &str = "parity.toml";
 const RUNS: &str = "runs";
 const MANIFEST: &str = "recording.json";
 
-/// `golden.json`
+/// The content of `golden.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Golden {
     /// Version of the file.
     pub format: u32,
-    /// The accepted run, a folder in `runs/`.
+    /// The accepted run: a folder in `runs/`.
     pub run: String,
-    /// When it was accepted.
+    /// Time of the acceptance.
     pub accepted_at: String,
-    /// SHA-256 of its `recording.json`, which has the digests of all its files.
+    /// SHA-256 of its `recording.json`, which contains the digests of all other files.
     pub sha256: String,
-    /// The runs that were accepted before, oldest first.
+    /// The runs that were accepted earlier, oldest first.
     pub earlier: Vec<EarlierGolden>,
-    /// The runs that somebody looked at and did not want.
+    /// The runs that were rejected.
     pub rejected: Vec<RejectedRun>,
 }
 
-/// A run that was the golden.
+/// A run that was the golden earlier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlierGolden {
     /// The run.
     pub run: String,
-    /// When it was accepted.
+    /// Time of the acceptance.
     pub accepted_at: String,
-    /// When another one was.
+    /// Time when another run replaced it.
     pub until: String,
     /// SHA-256 of its `recording.json`.
     pub sha256: String,
 }
 
-/// A run that was looked at and not wanted.
+/// A run that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RejectedRun {
     /// The run.
     pub run: String,
-    /// When that was said.
+    /// Time of the rejection.
     pub at: String,
 }
 
-/// What cannot be done with a golden.
+/// An error about a golden.
 #[derive(Debug, Error)]
 pub enum GoldenError {
-    /// The file is not one of ours.
-    #[error("`{}` is not what it should be: {why}", path.display())]
+    /// The file is malformed.
+    #[error("`{}` is malformed: {why}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake.
         why: String,
     },
-    /// It was written by a newer version.
+    /// A newer version of offshoot wrote the file.
     #[error("`{}` was written by a newer version of offshoot (format {format})", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         format: u32,
     },
-    /// It has no golden.
+    /// The scenario has no golden.
     #[error("`{}` has no golden", dir.display())]
     NoGolden {
-        /// The scenario's folder.
+        /// Folder of the scenario.
         dir: PathBuf,
     },
-    /// The golden is not what was accepted.
+    /// The golden was changed after it was accepted.
     #[error("`{}` is not the recording that was accepted", run.display())]
     Changed {
-        /// Its folder.
+        /// Folder of the run.
         run: PathBuf,
     },
     /// A file cannot be read or written.
     #[error("cannot {what} `{}`", path.display())]
     Io {
-        /// As in `write`.
+        /// The operation, such as `write`.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -121,22 +118,22 @@ pub struct ScenarioFolder {
     dir: PathBuf,
 }
 
-/// Runs that are newer than the golden and that nobody has decided on.
+/// Runs that are newer than the golden, and neither accepted nor rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingRuns {
-    /// Those that can be accepted, oldest first.
+    /// Runs that can be accepted, oldest first.
     pub runs: Vec<String>,
-    /// Those that cannot, and why.
+    /// Runs that cannot be accepted, with the reasons.
     pub skipped: Vec<(String, String)>,
 }
 
 impl ScenarioFolder {
-    /// The folder of that path.
+    /// Returns the folder with this path.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// The folder that a recording of this name lies in, and its run, where it lies in one: `…/SCENARIO/runs/RUN`.
+    /// Returns the scenario folder of a recording at `…/SCENARIO/runs/RUN`, and the run.
     pub fn containing(recording: &Path, scenario: Option<&str>) -> io::Result<Option<(Self, String)>> {
         let real = recording.canonicalize()?;
         let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
@@ -145,20 +142,20 @@ impl ScenarioFolder {
         };
         let Some(dir) = runs.parent().filter(|dir| dir.ancestors().nth(3).is_some()) else { return Ok(None) };
         let is_its = scenario.is_none_or(|scenario| name(dir).as_deref() == Some(scenario));
-        // The path as it was given is shorter to read, where it says enough.
+        // The path of the caller is shorter, if it leads to the same folder.
         let given = recording.parent().and_then(Path::parent).filter(|given| !given.as_os_str().is_empty());
         let shown = given.filter(|given| given.canonicalize().is_ok_and(|given| given == dir)).unwrap_or(dir);
         Ok(name(&real).filter(|_| is_its).map(|run| (Self::new(shown), run)))
     }
 
-    /// Every scenario below a folder that has a golden, sorted.
+    /// Lists the scenarios below a folder that have a golden, sorted.
     pub fn list_accepted(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
         let mut all = Self::below(goldens)?;
         all.retain(|folder| folder.dir.join(GOLDEN_FILE).exists());
         Ok(all)
     }
 
-    /// Every scenario below a folder that has recordings and no golden, sorted, with its newest run that can be one.
+    /// Lists the scenarios below a folder that have recordings but no golden, sorted, each with its newest valid run.
     pub fn list_unaccepted(goldens: &Path) -> Result<Vec<(Self, String)>, GoldenError> {
         let mut found = Vec::new();
         for folder in
@@ -188,22 +185,22 @@ impl ScenarioFolder {
         Ok(level.into_iter().map(Self::new).collect())
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where its rules are, whether there are any or not.
+    /// Returns the path of the rules, which may not exist.
     pub fn rules_file(&self) -> PathBuf {
-        self.dir.join(RULES)
+        self.dir.join(RULES_FILE)
     }
 
-    /// Where a run is.
+    /// Returns the path of a run.
     pub fn run_dir(&self, run: &str) -> PathBuf {
         self.dir.join(RUNS).join(run)
     }
 
-    /// What `golden.json` says; `None` where there is none.
+    /// Reads `golden.json`, if it exists.
     pub fn golden(&self) -> Result<Option<Golden>, GoldenError> {
         let path = self.dir.join(GOLDEN_FILE);
         let bytes = match fs::read(&path) {
@@ -214,7 +211,7 @@ impl ScenarioFolder {
         read(&bytes, path).map(Some)
     }
 
-    /// Makes a run the golden; the one before is kept.
+    /// Makes a run the golden. The previous golden is kept.
     pub fn accept(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
         let path = self.run_dir(run).join(MANIFEST);
         let manifest = fs::read(&path).map_err(|source| GoldenError::Io { what: "read", path, source })?;
@@ -223,7 +220,7 @@ impl ScenarioFolder {
         Ok(golden)
     }
 
-    /// The folder of the golden; an error where it is not the recording that was accepted.
+    /// Returns the folder of the golden. Fails if it was changed after it was accepted.
     pub fn accepted_run(&self) -> Result<PathBuf, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
         let run = self.run_dir(&golden.run);
@@ -235,17 +232,17 @@ impl ScenarioFolder {
         }
     }
 
-    /// Copies a recording here as a run of that name, or of one like it where that is taken; returns the name. One that
-    /// is here already is not copied again.
+    /// Copies a recording to a run of this name, or of a similar name if that one is taken. Returns the name. A recording
+    /// that was copied before is not copied again.
     ///
-    /// Links are not copied: no recording of ours has any.
+    /// Links are not copied, because recordings contain none.
     pub fn import(&self, recording: &Path, name: &str) -> Result<String, GoldenError> {
         let names = std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
         let manifest = fs::read(recording.join(MANIFEST)).ok();
         let is_it =
             |run: &str| manifest.is_some() && fs::read(self.run_dir(run).join(MANIFEST)).ok() == manifest;
         let mut fitting = names.filter(|run| !self.run_dir(run).exists() || is_it(run));
-        let run = fitting.next().expect("there are names without end");
+        let run = fitting.next().expect("the names are unlimited");
         if self.run_dir(&run).exists() {
             return Ok(run);
         }
@@ -261,7 +258,7 @@ impl ScenarioFolder {
         copied.map(|()| run).map_err(failed)
     }
 
-    /// Notes that a run is not wanted.
+    /// Rejects a run.
     pub fn reject(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
         let mut golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
         golden.rejected.retain(|rejected| rejected.run != run);
@@ -270,8 +267,7 @@ impl ScenarioFolder {
         Ok(golden)
     }
 
-    /// The runs that wait to be looked at: those that began after the golden did, and that were neither accepted nor
-    /// rejected.
+    /// Lists the pending runs: those that began after the golden, and were neither accepted nor rejected.
     pub fn pending(&self) -> Result<PendingRuns, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
         let since = started(&self.run_dir(&golden.run)).unwrap_or_default();
@@ -294,7 +290,7 @@ impl ScenarioFolder {
         Ok(pending)
     }
 
-    /// Adds a rule to `parity.toml`; what stands there stays as it is.
+    /// Appends a rule to `parity.toml`.
     pub fn add_rule(&self, rule: &str) -> Result<(), GoldenError> {
         let path = self.rules_file();
         let before = match fs::read_to_string(&path) {
@@ -327,7 +323,7 @@ impl Golden {
     }
 }
 
-/// A mask that somebody gave a reason for, ready for `parity.toml`.
+/// Sets the reason of a suggested rule.
 pub fn set_reason(mask: &str, reason: &str) -> String {
     let reason = format!("reason = {}", toml_string(reason));
     let is_reason = |line: &str| line.split('=').next().is_some_and(|name| name.trim() == "reason");
@@ -362,7 +358,7 @@ fn accepted(before: Option<Golden>, run: &str, sha256: &str, at: &str) -> Golden
     });
     golden.rejected.retain(|rejected| rejected.run != run);
     if golden.run == run && golden.sha256 == sha256 {
-        return golden; // it is the golden already, since then
+        return golden; // it keeps the time of its acceptance
     }
     if !golden.run.is_empty() {
         golden.earlier.push(EarlierGolden {
@@ -377,13 +373,13 @@ fn accepted(before: Option<Golden>, run: &str, sha256: &str, at: &str) -> Golden
 
 fn read(bytes: &[u8], path: PathBuf) -> Result<Golden, GoldenError> {
     #[derive(Deserialize)]
-    struct Versioned {
+    struct VersionedGolden {
         format: u32,
     }
     let malformed = |path: PathBuf, why: &dyn ToString| GoldenError::Malformed { path, why: why.to_string() };
-    match serde_json::from_slice::<Versioned>(bytes) {
+    match serde_json::from_slice::<VersionedGolden>(bytes) {
         Err(error) => return Err(malformed(path, &error)),
-        Ok(Versioned { format }) if format > GOLDEN_FORMAT => {
+        Ok(VersionedGolden { format }) if format > GOLDEN_FORMAT => {
             return Err(GoldenError::Newer { path, format });
         }
         Ok(_) => {}
@@ -399,13 +395,13 @@ fn read(bytes: &[u8], path: PathBuf) -> Result<Golden, GoldenError> {
     }
 }
 
-/// A name that is a folder in another and nothing else.
+/// Returns whether a name is a plain folder name.
 pub fn is_folder_name(name: &str) -> bool {
     let odd = |c: char| c == '/' || c == '\\' || c.is_control();
     !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && !name.contains(odd)
 }
 
-/// When a run began; else why it can be nobody's golden.
+/// Returns the start time of a run, or the reason why it cannot be a golden.
 fn started(run: &Path) -> Result<String, String> {
     let recording = Recording::open(run).map_err(|error| error.to_string())?;
     match (recording.state(), recording.manifest()) {
@@ -448,20 +444,20 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     File::open(to)?.sync_all()
 }
 
-/// Written beside and renamed over: there is always one whole file, also after a crash.
+/// Replaces a file by renaming a new one, so that a crash leaves one of the two whole.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = dir.join(format!(".{name}.{}", std::process::id()));
+    let temporary = dir.join(format!(".{name}.{}", std::process::id()));
     let written = (|| {
-        let mut file = File::create(&beside)?;
+        let mut file = File::create(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&beside, path)?;
+        fs::rename(&temporary, path)?;
         File::open(dir)?.sync_all()
     })();
     if written.is_err() {
-        let _ = fs::remove_file(&beside); // the error that matters is the one we return
+        let _ = fs::remove_file(&temporary); // the error that matters is the one we return
     }
     written
 }

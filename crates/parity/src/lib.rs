@@ -1,8 +1,8 @@
 //! Checks one recording, and compares two.
 //!
-//! Start at [`check_recording`]: evidence in, one answer per criterion out; and at [`compare`]: two recordings in, a
-//! [`Verdict`] out. [`find_disagreements`] compares a session exported by its harness with the session on the wire.
-//! Only [`Evidence::gather`], [`verify`] and [`ParityRules::find`] read files.
+//! Start at [`check_recording`], which answers each criterion of a recording, and at [`compare`], which compares two
+//! recordings and returns a [`Verdict`]. [`find_disagreements`] compares an exported session with the wire. Only
+//! [`Evidence::gather`], [`verify`], [`ParityRules::find`] and [`ScenarioFolder`] read files.
 
 mod agreement;
 mod cached;

@@ -12,7 +12,7 @@ pub(crate) use crate::surface::Surface;
 /// Version of a verdict's JSON.
 pub const VERDICT_FORMAT: u32 = 1;
 
-/// How far two recordings agree. Each level includes the lower ones.
+/// Degree to which two recordings agree. Each level includes the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Both ran to the same end, and the same requests were answered.
@@ -87,7 +87,7 @@ pub struct Verdict {
     pub required: Level,
     /// The highest level that holds on all surfaces; `None` if not even E0 holds.
     pub level: Option<Level>,
-    /// Whether the required level holds.
+    /// Result at the required level.
     pub outcome: VerdictOutcome,
     /// The changes by name, in a few lines.
     pub summary: Vec<String>,
@@ -330,7 +330,7 @@ pub struct RuleUse {
     pub reason: String,
     /// Number of places where it applied.
     pub hits: u64,
-    /// Whether it covers nothing any more, which fails the verdict.
+    /// True if it covers nothing any more, which fails the verdict.
     pub stale: bool,
 }
 

@@ -42,7 +42,7 @@ mod tests {
     fn told(width: usize) -> String {
         let criterion = |name, answer, reason: &str| Criterion { name, answer, reason: reason.to_owned() };
         let criteria = vec![
-            criterion("files", CriterionAnswer::Yes, "all 32 are there"),
+            criterion("files", CriterionAnswer::Yes, "all 32 files exist"),
             criterion("prompt", CriterionAnswer::Yes, "1135 bytes of text in the first request of main"),
             criterion("cancel", CriterionAnswer::NotApplicable, "the scenario cancels nothing"),
             criterion(
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn eighty_columns_have_every_word() {
         expect![[r#"
-            yes  files                         all 32 are there
+            yes  files                         all 32 files exist
             yes  prompt                        1135 bytes of text in the first request of
                                                main
             n/a  cancel                        the scenario cancels nothing
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn at_sixty_a_reason_goes_on_under_itself() {
         expect![[r#"
-            yes  files                         all 32 are there
+            yes  files                         all 32 files exist
             yes  prompt                        1135 bytes of text in the
                                                first request of main
             n/a  cancel                        the scenario cancels
@@ -88,7 +88,7 @@ mod tests {
     fn at_forty_a_reason_has_a_line_of_its_own() {
         expect![[r#"
             yes  files
-                 all 32 are there
+                 all 32 files exist
             yes  prompt
                  1135 bytes of text in the first
                  request of main

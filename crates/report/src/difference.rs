@@ -1,4 +1,4 @@
-//! One difference as people read it, to decide on.
+//! One difference for people who decide on it.
 
 use std::fmt::Write as _;
 
@@ -8,20 +8,20 @@ use crate::diff::{Piece, pieces};
 use crate::style::Tone;
 use crate::text::{fit, plain, visible};
 
-/// So much of what is the same is shown around a change.
+/// Bytes of common text that are shown around a change.
 const AROUND: usize = 60;
-/// So much of a value is looked at.
-const MOST: usize = 20_000;
-/// So many lines of a value are shown.
-const MOST_LINES: usize = 12;
+/// Bytes of a value that are compared.
+const MAX_VALUE: usize = 20_000;
+/// Changes of a value that are shown.
+const MAX_CHANGES: usize = 12;
 
-/// What differs and where, then both values: whole where they are short, else only where they change.
+/// Renders the description and the place of a difference, then both values. Long values are shown around their changes.
 pub fn difference_text(it: &VerdictDifference, width: usize) -> String {
-    let holds = it.level.map_or("nothing holds".to_owned(), |level| format!("{level} holds"));
+    let level = crate::verdict::remaining_level(it.level);
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{}", fit(&line, width)).expect("a string takes everything");
     line(format!(
-        "{} of {}, turn {}: {} ({holds})",
+        "{} of {}, turn {}: {} ({level})",
         it.surface.name(),
         plain(&it.lane),
         it.turn,
@@ -40,18 +40,18 @@ pub fn difference_text(it: &VerdictDifference, width: usize) -> String {
 }
 
 fn quoted(value: &str) -> String {
-    format!("\"{}\"", plain(&value[..value.floor_char_boundary(MOST)]))
+    format!("\"{}\"", plain(&value[..value.floor_char_boundary(MAX_VALUE)]))
 }
 
 fn changes(old: &str, new: &str, line: &mut dyn FnMut(String)) {
-    let cut = |value: &str| value[..value.floor_char_boundary(MOST)].to_owned();
+    let cut = |value: &str| value[..value.floor_char_boundary(MAX_VALUE)].to_owned();
     let (old, new) = (cut(old), cut(new));
     let pieces = pieces(&old, &new);
     let changed = pieces.iter().enumerate().filter(|(_, piece)| !matches!(piece, Piece::Same(_)));
     let mut count = 0;
     for (at, piece) in changed {
         count += 1;
-        if count > MOST_LINES {
+        if count > MAX_CHANGES {
             continue;
         }
         let same = |piece: &&Piece<'_>| matches!(piece, Piece::Same(_));
@@ -67,12 +67,12 @@ fn changes(old: &str, new: &str, line: &mut dyn FnMut(String)) {
         let text = tone.paint(&format!("[{}]", flat(text)));
         line(format!("  {} …{}{text}{}…", tone.paint(&sign.to_string()), flat(before), flat(after)));
     }
-    if count > MOST_LINES {
-        line(format!("  and {} more places", count - MOST_LINES));
+    if count > MAX_CHANGES {
+        line(format!("  and {} more places", count - MAX_CHANGES));
     }
 }
 
-/// A text on one line, with a space wherever there was any.
+/// Returns a text on one line, with its spaces.
 fn flat(text: &str) -> String {
     let lines: Vec<&str> = text.split(char::is_whitespace).collect();
     visible(&lines.join(" "))
@@ -93,11 +93,11 @@ mod tests {
     use crate::sample::verdict;
 
     #[test]
-    fn what_is_long_is_shown_where_it_changes() {
+    fn long_values_are_shown_around_their_changes() {
         let shown: String = verdict().differences.iter().map(|it| difference_text(it, 100)).collect();
         let shown = crate::terminal_text(&shown, false);
         expect![[r#"
-            prompt of main, turn 1: a text differs (E2 holds)
+            prompt of main, turn 1: a text differs (E2: same structure)
               at /system/1/text
               - …u are a careful agent that reads before it writes. Today is [Monday]. You are a careful agent…
               + …u are a careful agent that reads before it writes. Today is [Sunday]. You are a careful agent…
@@ -105,7 +105,7 @@ mod tests {
               at /system/1/text
               - "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\u{1b}[2J\u{202e}"'&]]>\u{…
               + nothing
-            tools of sub-1, turn 1: a text differs (E3 holds)
+            tools of sub-1, turn 1: a text differs (E3: equal after masks)
               at /system/1/text
               - "1"
               + "1.0"

@@ -1,11 +1,13 @@
 //! Selection of a server's tools: those that the user wants and whose schema every provider accepts, under
 //! unique names.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::Policy;
+use crate::fence;
 use crate::tool_names::server_tool;
 
 /// Longest property name that all providers accept.
@@ -93,6 +95,8 @@ fn read_tool(server: &str, own_name: &str, tool: &Value) -> Result<OfferedTool, 
 }
 
 fn clean_description(text: &str) -> String {
+    // A description is as untrusted as a result.
+    let text = &*fence::without_control_tags(text).map_or(text.into(), Cow::Owned);
     let shown = text.chars().filter(|c| *c == '\n' || !c.is_control());
     let more = if text.chars().count() > MAX_DESCRIPTION { "…" } else { "" };
     shown.take(MAX_DESCRIPTION).chain(more.chars()).collect()

@@ -9,6 +9,7 @@ use session::{Block, ImageSource};
 use super::listing::OfferedTool;
 use super::message::UNKNOWN;
 use super::server::{CallError, ToolServer};
+use crate::fence::data_notice;
 use crate::picture;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
@@ -49,7 +50,12 @@ impl Tool for McpTool {
         Box::pin(async move {
             let arguments = input.as_object().cloned().unwrap_or_default();
             match self.server.call(&self.offered.own_name, arguments).await {
-                Ok(result) => to_output(result),
+                Ok(result) => {
+                    let mut output = to_output(result);
+                    let notice = data_notice(&format!("the MCP server `{}`", self.server.config.name));
+                    output.blocks.insert(0, Block::Text { text: notice });
+                    output
+                }
                 Err(why) => failure_output(why),
             }
         })

@@ -12,6 +12,7 @@ use session::Block;
 use wire::dialect::ToolSpec;
 
 use crate::definition::Skill;
+use crate::fence;
 use crate::future::BoxFuture;
 use crate::permission::{Decision, PermissionRules};
 use crate::shell::Processes;
@@ -239,7 +240,10 @@ impl Toolbox {
         };
         let input: &[u8] = if input.is_empty() { b"{}" } else { input };
         match serde_json::from_slice::<serde_json::Value>(input) {
-            Ok(input) if input.is_object() => tool.call(&input, context).await,
+            Ok(input) if input.is_object() => {
+                let output = tool.call(&input, context).await;
+                ToolOutput { blocks: fence::inert(output.blocks), ..output }
+            }
             Ok(_) => ToolOutput::error(format!("the input of `{name}` must be a JSON object")),
             Err(error) => ToolOutput::error(format!("the input of `{name}` is not JSON: {error}")),
         }

@@ -1,4 +1,4 @@
-//! `offshoot accept`: a recording becomes the golden of its scenario.
+//! `offshoot accept`: makes a recording the golden of its scenario.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use crate::terminal::print;
 
 /// Make a recording the golden of its scenario
 ///
-/// The golden before it is kept. A recording in goldens/HARNESS/VERSION/SCENARIO/runs stays where it is, and golden.json beside runs/ names it. Any
-/// other is copied there first.
+/// The previous golden is kept. A recording in goldens/HARNESS/VERSION/SCENARIO/runs stays in place, and golden.json
+/// beside runs/ names it. Any other recording is copied there first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot accept goldens/opencode/1.0.185/wakeup/runs/20261115T100000Z
   offshoot accept /tmp/recording --goldens tests/goldens")]
 pub(crate) struct Args {
-    /// The recording's folder
+    /// Folder of the recording
     recording: PathBuf,
-    /// Where goldens are
+    /// Folder of the goldens
     #[arg(long, value_name = "DIR", default_value = "goldens")]
     goldens: PathBuf,
 }
@@ -36,9 +36,9 @@ pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
         Some(found) => found,
         None => {
             let folder = folder_of(&arguments.goldens, manifest.harness.as_ref())?;
-            folder.golden().map_err(explain)?; // before anything is copied
+            folder.golden().map_err(explain)?; // fails before the copy
             let run = folder.import(&arguments.recording, &run_name(&manifest)).map_err(explain)?;
-            sealed(&folder.run_dir(&run))?; // what is accepted is the copy
+            sealed(&folder.run_dir(&run))?; // the copy becomes the golden
             (folder, run)
         }
     };
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a run the golden, and says so.
+/// Makes a run the golden. Returns the message about it.
 pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<String> {
     let before = folder.golden().map_err(explain)?;
     folder.accept(run, SystemTime::now()).map_err(explain)?;
@@ -55,13 +55,13 @@ pub(crate) fn accept(folder: &ScenarioFolder, run: &str) -> anyhow::Result<Strin
     Ok(match before {
         Some(before) if before.run == run => format!("`{}` is the golden\n", path.display()),
         Some(before) => {
-            format!("`{}` is the golden now; `{}` was, and is kept\n", path.display(), before.run)
+            format!("`{}` is the golden now; the previous golden `{}` is kept\n", path.display(), before.run)
         }
-        None => format!("`{}` is the golden now, the first one\n", path.display()),
+        None => format!("`{}` is the first golden\n", path.display()),
     })
 }
 
-/// A golden is there to be committed. Where git is missing, or this is no repository, there is nothing to say.
+/// Warns of files that git ignores, because a golden should be committed. Without git there is no warning.
 fn warn_of_ignored(folder: &ScenarioFolder, run: &str) {
     let files =
         [parity::GOLDEN_FILE.to_owned()].into_iter().chain(files_below(folder.dir(), &format!("runs/{run}")));
@@ -73,10 +73,10 @@ fn warn_of_ignored(folder: &ScenarioFolder, run: &str) {
     };
     let more = if ignored.len() > 1 { " and others" } else { "" };
     warning!("git ignores {which} will be missing in a clone: `{}`{more}", report::visible(first));
-    hint!("`git add --force {}`", folder.dir().display());
+    hint!("git add --force {}", folder.dir().display());
 }
 
-/// Every file in a folder of `dir`, each by its path from there.
+/// Returns all files in a folder of `dir`, by their paths from `dir`.
 fn files_below(dir: &Path, inside: &str) -> Vec<String> {
     let mut files = Vec::new();
     let mut open = vec![inside.to_owned()];
@@ -93,7 +93,7 @@ fn files_below(dir: &Path, inside: &str) -> Vec<String> {
     files
 }
 
-/// Those that `git add` would leave out.
+/// Returns the files that `git add` would leave out.
 fn ignored_by_git(dir: &Path, files: Vec<String>) -> Vec<String> {
     let started = Command::new("git")
         .arg("-C")
@@ -105,17 +105,17 @@ fn ignored_by_git(dir: &Path, files: Vec<String>) -> Vec<String> {
         .spawn();
     let Ok(mut git) = started else { return Vec::new() };
     let stdin = git.stdin.take();
-    // Written by another thread: git answers before it has read everything.
+    // Another thread writes, because git answers before it has read everything.
     let writing = std::thread::spawn(move || {
         let text: String = files.iter().map(|file| format!("{file}\0")).collect();
         stdin.map(|mut stdin| stdin.write_all(text.as_bytes()))
     });
     let said = git.wait_with_output().map(|output| output.stdout).unwrap_or_default();
-    let _ = writing.join(); // one that git did not want to hear
+    let _ = writing.join(); // git may close its input early
     String::from_utf8_lossy(&said).split_terminator('\0').map(str::to_owned).collect()
 }
 
-/// The manifest of a recording that is whole: sealed, and as it was then.
+/// Returns the manifest of a sealed, unchanged recording.
 pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
     let source = open(dir)?;
     let refuse = |what: String, hint: &str| {
@@ -123,7 +123,7 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
     };
     let shown = dir.display();
     let Some(recording) = source.recording() else {
-        let what = format!("`{shown}` is a folder of dumps, and only a sealed recording can be a golden");
+        let what = format!("`{shown}` is a folder of dumps; a golden must be a sealed recording");
         return refuse(what, "record it with `offshoot capture` or `offshoot proxy`");
     };
     if let SealState::Unsealed { because } = recording.state() {
@@ -131,15 +131,12 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
     }
     let damage = recording.damage().or_fail(ExitKind::Usage)?;
     if let Some(first) = damage.first() {
-        let what = format!("`{shown}` is not what was sealed: {first}");
-        return refuse(what, &format!("`offshoot show {shown}` says what else was changed"));
+        let what = format!("`{shown}` was changed after it was sealed: {first}");
+        return refuse(what, &format!("offshoot show {shown}"));
     }
     match recording.manifest() {
         Some(Manifest { replay: Some(replay), .. }) if !replay.faults.is_empty() => refuse(
-            format!(
-                "`{shown}` is a replay in which things went wrong on purpose: {}",
-                replay.faults.join(", ")
-            ),
+            format!("`{shown}` is a replay with faults: {}", replay.faults.join(", ")),
             "accept a capture, or a replay without `--fault`",
         ),
         Some(manifest) => Ok(manifest.clone()),
@@ -147,15 +144,13 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
     }
 }
 
-/// Where the golden of a harness's scenario is.
+/// Returns the folder of a scenario.
 fn folder_of(goldens: &Path, harness: Option<&HarnessInfo>) -> anyhow::Result<ScenarioFolder> {
     let Some(harness) = harness else {
-        let error = anyhow::anyhow!(
-            "it is not the recording of a scenario, so nobody knows which golden it should be"
-        );
+        let error = anyhow::anyhow!("the recording belongs to no scenario");
         return Err(error).or_fail_with(ExitKind::Usage, || {
             let runs = goldens.join("HARNESS/VERSION/SCENARIO/runs");
-            format!("move it to a folder in `{}`, and accept it there", runs.display())
+            format!("move it to `{}`, and accept it there", runs.display())
         });
     };
     let version = harness.version.as_deref().unwrap_or("none");
@@ -166,7 +161,7 @@ fn folder_of(goldens: &Path, harness: Option<&HarnessInfo>) -> anyhow::Result<Sc
     for name in [&harness.name, &version, &harness.scenario] {
         if !is_folder_name(name) {
             let error =
-                anyhow::anyhow!("`{}` in its manifest cannot be the name of a folder", name.escape_debug());
+                anyhow::anyhow!("`{}` in the manifest cannot be the name of a folder", name.escape_debug());
             return Err(error)
                 .or_fail_with(ExitKind::Usage, || "record it again with `offshoot capture`".to_owned());
         }
@@ -174,28 +169,26 @@ fn folder_of(goldens: &Path, harness: Option<&HarnessInfo>) -> anyhow::Result<Sc
     Ok(ScenarioFolder::new(goldens.join(&harness.name).join(version).join(&harness.scenario)))
 }
 
-/// As `capture` names runs: by the time they began, so that they sort.
+/// Returns the name of a run as `capture` does: its start time, so that names sort.
 fn run_name(manifest: &Manifest) -> String {
     let name: String = manifest.started_at.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
     if name.is_empty() { "run".to_owned() } else { name }
 }
 
-/// Says whose turn it is.
+/// Adds the exit code and a hint to an error.
 pub(crate) fn explain(error: GoldenError) -> anyhow::Error {
     let (kind, hint) = match &error {
         GoldenError::Malformed { path, .. } => {
-            (ExitKind::Usage, Some(format!("bring it back: `git checkout {}`", path.display())))
+            (ExitKind::Usage, Some(format!("git checkout {}", path.display())))
         }
         GoldenError::Newer { .. } => (
             ExitKind::Usage,
             Some("install the version of offshoot that wrote it, or a newer one".to_owned()),
         ),
-        GoldenError::NoGolden { .. } => {
-            (ExitKind::Usage, Some("accept a first one: `offshoot accept RECORDING`".to_owned()))
-        }
+        GoldenError::NoGolden { .. } => (ExitKind::Usage, Some("offshoot accept RECORDING".to_owned())),
         GoldenError::Changed { .. } => (
             ExitKind::Usage,
-            Some("bring it back from a copy, or accept another: `offshoot accept RECORDING`".into()),
+            Some("restore it from a copy, or accept another: offshoot accept RECORDING".into()),
         ),
         GoldenError::Io { .. } => (ExitKind::Outside, None),
     };

@@ -1,6 +1,7 @@
 //! `offshoot capture`: runs a harness through a scenario and records it.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -156,8 +157,16 @@ pub(crate) fn capture(
         let stop = async {
             signals.next().await;
         };
-        harness::capture(asked, &|what| progress.set_step(what), stop).await.map_err(explain)
+        harness::capture(asked, &|step| show_step(&progress, step), stop).await.map_err(explain)
     })
+}
+
+/// Shows a step on a terminal. A pipe gets a line only for installations, which can take minutes.
+fn show_step(progress: &Progress, step: &str) {
+    if step.starts_with("installing ") && !std::io::stderr().is_terminal() {
+        status!("{}", report::plain(step));
+    }
+    progress.set_step(step);
 }
 
 /// Writes `normalized/` and checks the recording.

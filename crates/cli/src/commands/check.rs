@@ -1,4 +1,4 @@
-//! `offshoot check`: whether a recording shows what it should.
+//! `offshoot check`: checks the criteria of one recording.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,19 +12,19 @@ use crate::progress::Progress;
 use crate::recordings::open;
 use crate::terminal::print_text;
 
-/// Check that a recording is complete and shows what it should
+/// Check that a recording is complete and fulfils its scenario
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot check rec
   offshoot check rec --format json
 
-Exit codes: 0 every criterion holds or does not apply; 1 one does not hold;
+Exit codes: 0 each criterion holds or does not apply; 1 one does not hold;
 2 you can fix it.")]
 pub(crate) struct Args {
-    /// The recording's folder
+    /// Folder of the recording
     #[arg(value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -38,14 +38,14 @@ pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if check.ok { 0 } else { ExitKind::Verdict as u8 }))
 }
 
-/// Judges a recording.
+/// Checks a recording.
 pub(crate) fn checked(source: &Source) -> anyhow::Result<CheckReport> {
     let _progress = Progress::step("checking");
-    // Whatever cannot be read was opened before: what is wrong now is what it says.
+    // The recording could be opened, so a file that cannot be read now is one that the user can restore.
     Ok(parity::check_recording(&Evidence::gather(source).or_fail(ExitKind::Usage)?))
 }
 
-/// The criteria that do not hold, in one line.
+/// Returns the criteria that do not hold, in one line.
 pub(crate) fn failures(check: &CheckReport) -> String {
     let failed = check.criteria.iter().filter(|criterion| criterion.answer == CriterionAnswer::No);
     failed

@@ -1,4 +1,4 @@
-//! `offshoot verify`: whether two recordings agree.
+//! `offshoot verify`: compares a candidate with a golden.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::{output, page};
 
 /// Compare two recordings of one scenario, surface by surface
 ///
-/// The first one is what should be, the second what is judged. docs/guide/verify.md says what the surfaces and levels mean.
+/// docs/guide/verify.md describes the surfaces and levels.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot verify goldens/claude-code/2.1.325/wakeup/runs/RUN rec
@@ -21,27 +21,27 @@ use crate::{output, page};
   offshoot verify rec again --format junit > verdict.xml
   offshoot verify rec again --format html > verdict.html
 
-Exit codes: 0 the required level holds; 1 it does not, or nobody can say;
-2 you can fix it.")]
+Exit codes: 0 the required level holds; 1 it does not, or the recordings cannot
+be compared; 2 you can fix it.")]
 pub(crate) struct Args {
-    /// The recording that somebody accepted
+    /// Accepted recording
     #[arg(value_parser = crate::recordings::recording_at())]
     golden: PathBuf,
-    /// The recording to be judged by it
+    /// Recording to compare with it
     #[arg(value_parser = crate::recordings::recording_at())]
     candidate: PathBuf,
-    /// How far they must agree: E0 (it ran) to E4 (equal to the byte)
+    /// Required level: E0 (same outcome) to E4 (byte-equal)
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3)]
     level: Level,
-    /// Exclusions and masks; usually found beside the golden as `parity.toml`
+    /// Exclusions and masks [default: parity.toml beside the golden]
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
     format: VerdictFormat,
 }
 
-/// How a verdict is printed.
+/// Output format of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum VerdictFormat {
     /// For people
@@ -56,7 +56,7 @@ pub(crate) enum VerdictFormat {
 
 pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     let progress = Progress::step("reading both recordings");
-    // Both are read whole when they are opened.
+    // Opening reads a whole recording, so both are opened at the same time.
     let (golden, candidate) = std::thread::scope(|scope| {
         let candidate = scope.spawn(|| open_quietly(&arguments.candidate));
         (open_quietly(&arguments.golden), candidate.join().expect("opening a recording does not panic"))

@@ -100,10 +100,10 @@ fn a_file_that_is_none_of_ours_is_named() {
         error.split("golden.json` ").nth(1).expect("it names the file").to_owned()
     };
     assert_eq!(said(r#"{"format":2}"#), "was written by a newer version of offshoot (format 2)");
-    assert!(said("{").starts_with("is not what it should be: EOF"));
-    assert!(said(r#"{"format":1}"#).starts_with("is not what it should be: missing field `run`"));
+    assert!(said("{").starts_with("is malformed: EOF"));
+    assert!(said(r#"{"format":1}"#).starts_with("is malformed: missing field `run`"));
     let outside = r#"{"format":1,"run":"../../x","accepted_at":"","sha256":"","earlier":[],"rejected":[]}"#;
-    assert_eq!(said(outside), "is not what it should be: its run is not a folder in `runs/`");
+    assert_eq!(said(outside), "is malformed: its run is not a folder in `runs/`");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub struct RecordingFacts {
     pub scenario: Option<String>,
     /// The exit code of the harness.
     pub exit_code: Option<i32>,
-    /// Whether the recorder started the harness, so that an exit code is expected.
+    /// True if the recorder started the harness, so that an exit code is expected.
     pub ran: bool,
     /// The folders of the harness, each with the name of its mask.
     pub folders: Vec<(&'static str, String)>,
@@ -100,7 +100,7 @@ impl RecordingFacts {
     /// Returns harness, version and scenario, as in `claude-code 2.1.325, wakeup`.
     pub fn description(&self) -> String {
         let Some(harness) = &self.harness else { return "unnamed command".to_owned() };
-        let version = self.version.as_deref().unwrap_or("of some version");
+        let version = self.version.as_deref().unwrap_or("without a version");
         let host = self.host_version.as_ref().map_or(String::new(), |host| format!(" in host {host}"));
         let scenario = self.scenario.as_ref().filter(|scenario| !scenario.is_empty());
         let scenario = scenario.map_or(String::new(), |scenario| format!(", {scenario}"));

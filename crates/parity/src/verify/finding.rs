@@ -25,9 +25,9 @@ pub(super) struct Finding {
     pub(super) pointer: String,
     /// The units that it adds to the counts of its surface.
     pub(super) counts: UnitCounts,
-    /// Whether it only compares the end of a run or of a request, which no rule excludes.
+    /// True if it only compares the end of a run or of a request, which no rule excludes.
     pub(super) is_ending: bool,
-    /// Whether a rule for its place excludes it. Inside of a value the rules have been applied already.
+    /// True if a rule for its place excludes it. Inside of a value the rules have been applied already.
     pub(super) is_excludable: bool,
     pub(super) difference: Option<Difference>,
     /// Name of a tool that both sides have.
@@ -73,7 +73,7 @@ pub(super) enum Subject {
     Id { conflict: String },
 }
 
-/// How far two values agree that are not byte-equal.
+/// Agreement of two values that are not byte-equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueAgreement {
     /// They differ.

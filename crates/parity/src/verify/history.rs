@@ -1,4 +1,4 @@
-//! Memory of a lane pair: what its earlier turns have settled.
+//! Memory of a lane pair: everything that its earlier turns have compared.
 //!
 //! A request repeats the history of its lane. Units that were compared once are remembered by their digests, so each
 //! turn is judged by what is new in it. A history that one side rewrites shows as a new pair, once.
@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::align::Row;
 use super::project::{RequestUnits, Unit, UnitKind};
 
-/// What the turns so far have settled.
+/// The units, markers and orders of the turns so far.
 #[derive(Default)]
 pub(super) struct LaneHistory {
     /// Highest number of times that a pair of units occurred in one request, by their digests.

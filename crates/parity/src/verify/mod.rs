@@ -14,7 +14,7 @@
 //! 5. **Summarise** (`summarise`): counts findings by lane and surface, and makes the verdict. A surface has the level of
 //!    its lowest difference, and the verdict has the level of its lowest surface. Without any difference that is E4.
 //!
-//! How E2 is told from E3: `compare` asks whether two values are equal after masks, with ids paired one to one. If they
+//! E2 and E3 are decided like this. `compare` asks whether two values are equal after masks, with ids paired one to one. If they
 //! are, but not in their bytes, the finding says `Masked`, and `classify` leaves E3. If they are not, it says
 //! `Different`, and the file of the surface decides (`value_level` in `surfaces`): E2 if the structure is the same, as
 //! with two texts of similar length or another description of a tool, and E1 or E0 otherwise. Differences of order,

@@ -234,7 +234,7 @@ pub(super) struct AppliedRules {
 
 struct AppliedRule {
     rule: Rule,
-    /// Whether it is for one of the two harnesses.
+    /// True if it is for one of the two harnesses.
     is_applicable: bool,
     hits: Cell<u64>,
 }

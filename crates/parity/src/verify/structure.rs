@@ -69,7 +69,7 @@ pub(super) enum Structure {
     },
 }
 
-/// How a named thing changed.
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ChangeKind {
     /// Only the golden has it.

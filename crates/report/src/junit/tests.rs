@@ -31,7 +31,7 @@ fn a_case_for_each_lane_and_surface() {
         <testcase classname="lane.main" name="routing"/>
         <testcase classname="lane.sub-1" name="prompt"/>
         <testcase classname="lane.sub-1" name="tools"/>
-        <testcase classname="parity.toml" name="jobs /messages/3"><failure message="the rule covers nothing any more">waits are random</failure></testcase>
+        <testcase classname="parity.toml" name="jobs /messages/3"><failure message="the rule covers nothing">waits are random</failure></testcase>
         </testsuite>
         </testsuites>
     "#]].assert_eq(&junit(&verdict));

@@ -1,12 +1,16 @@
-// Whether two recordings agree: surfaces, lanes, and every difference with its place.
+// The verdict: surfaces, lanes, and each difference with its place.
 
-const SURFACES = ["prompt", "tools", "settings", "calls", "results", "jobs", "routing"];
 const LEVELS = ["E1", "E2", "E3", "E4"];
+const LEVEL_WORDS = { E0: "same outcome", E1: "same shape", E2: "same structure", E3: "equal after masks", E4: "byte-equal" };
+const OUTCOME_WORDS = { match: "PASS", differs: "FAIL", inconclusive: "INCONCLUSIVE" };
+
+// A level in words, such as "same structure (E2)".
+const levelWords = (level) => (level === null ? "different outcome (below E0)" : LEVEL_WORDS[level] + " (" + level + ")");
 
 function levelTick(it, level, wanted) {
   if (it.compared === 0) return h("td.is-none", { title: "nothing to compare" }, "–");
   if (it.level !== null && it.level >= level) return h("td.is-good", null, "✓");
-  return h(level > wanted ? "td.is-none" : "td.is-bad", { title: level > wanted ? "not asked for" : null }, "✗");
+  return h(level > wanted ? "td.is-none" : "td.is-bad", { title: level > wanted ? "not required" : null }, "✗");
 }
 
 function surfaceTable(verdict) {
@@ -27,12 +31,12 @@ function laneTable(verdict) {
   const name = (lane) => (lane.golden === lane.candidate ? lane.golden : (lane.golden ?? "nothing") + " ↔ " + (lane.candidate ?? "nothing"));
   const place = (lane) => (laneById.has(lane.candidate) ? laneLink(laneById.get(lane.candidate), name(lane)) : name(lane));
   return table([{ head: "lane", cell: place },
-    ...SURFACES.map((surface) => ({ head: surface, cell: (lane) => levelCell(lane.surfaces.find((it) => it.surface === surface), verdict.wanted) }))],
+    ...verdict.surfaces.map(({ surface }) => ({ head: surface, cell: (lane) => levelCell(lane.surfaces.find((it) => it.surface === surface), verdict.wanted) }))],
   verdict.lanes, (lane) => ({ data: { lane: lane.candidate ?? lane.golden ?? "" } }));
 }
 
-// The turn of this recording that a difference is about; its lane is named as in the golden.
-// A difference names the golden's turn, or the candidate's where the golden has none.
+// Returns the turn of this recording with a difference. A difference names the golden's lane and turn, or the candidate's
+// if the golden has none.
 function turnOfDifference(difference) {
   const pair = report.verdict.lanes.find((it) => it.golden === difference.lane);
   if (!pair) return turnByKey.get(difference.lane + ":" + difference.turn) ?? null;
@@ -49,7 +53,7 @@ function differenceBody(difference, at) {
   return [bothValues(difference.golden, difference.candidate, ["golden", "candidate"]),
     h("p.links", null, compare && turnLink(turn, { compare: "golden", at: difference.pointer }, "compare the requests"), " ",
       turn !== null && turnLink(turn, null, "open the turn"), " ", link({ difference: at + 1 }, "link to this")),
-    difference.mask && h("div.mask", null, h("p.label", null, "the rule for parity.toml that would cover it ", copyButton(difference.mask)), h("pre", { tabindex: "0" }, difference.mask))];
+    difference.mask && h("div.mask", null, h("p.label", null, "rule for parity.toml that would cover it ", copyButton(difference.mask)), h("pre", { tabindex: "0" }, difference.mask))];
 }
 
 function differenceRow(at, open) {
@@ -57,7 +61,7 @@ function differenceRow(at, open) {
   const counted = isCounted(difference, report.verdict.wanted);
   const title = [h("b.sign", { "aria-hidden": "true" }, counted ? "✗" : "·"), h("span.number", null, String(at + 1)), chip(difference.surface), h("span", null, difference.what),
     h("code", null, difference.pointer),
-    h("span.faint", null, (difference.holds ? difference.holds + " holds" : "nothing holds") + (difference.racy ? ", racy: " + difference.racy : "") + (counted ? "" : ", not counted"))];
+    h("span.faint", null, levelWords(difference.holds) + (difference.racy ? ", race: " + difference.racy : "") + (counted ? "" : ", not counted"))];
   return fold(title, (inside) => fill(inside, differenceBody(difference, at)),
     { open, name: "details.difference" + (counted ? ".counted" : ""), data: { difference: String(at + 1), surface: difference.surface } });
 }
@@ -88,7 +92,7 @@ function differencesSection(verdict) {
     left > 0 && h("p.more", null, many(left, "more difference"), " left out; `offshoot verify --format json` has them all"));
 }
 
-// Lines that were broken for a terminal are put together again.
+// Joins lines that were wrapped for a terminal.
 function unbroken(lines) {
   return lines.reduce((whole, line) => (/^\s/.test(line) && whole.length ? [...whole.slice(0, -1), whole.at(-1) + " " + line.trim()] : [...whole, line]), []);
 }
@@ -101,7 +105,7 @@ function verdictHead(verdict) {
   const sides = (name, path, about) => [name, [h("code", null, path), h("div.faint", null, about)]];
   const word = { match: "good", differs: "bad", inconclusive: "warn" }[verdict.outcome.is] ?? "warn";
   return h("section", null,
-    h("h2", null, h("span.badge." + word, null, verdict.outcome.is), (verdict.level ?? "not even E0") + " holds, " + verdict.wanted + " was asked for"),
+    h("h2", null, h("span.badge." + word, null, OUTCOME_WORDS[verdict.outcome.is] ?? verdict.outcome.is), levelWords(verdict.level) + ", required " + levelWords(verdict.wanted)),
     verdict.outcome.because && h("p", null, verdict.outcome.because),
     definitions([sides("golden", verdict.golden, verdict.about[0]), sides("candidate", verdict.candidate, verdict.about[1]),
       ["ids paired", verdict.id_pairs ? count(verdict.id_pairs) : null]]));
@@ -118,7 +122,7 @@ function masksAndRules(verdict) {
 
 function verdictCache(verdict) {
   if (!verdict.cache?.length) return "";
-  return h("section", null, h("h2", null, "What it does to the cache"), table([
+  return h("section", null, h("h2", null, "Effects on the prompt cache"), table([
     { head: "lane", cell: (it) => (laneById.has(it.lane) ? laneLink(laneById.get(it.lane)) : it.lane) }, { head: "from block", n: true, cell: (it) => count(it.block) },
     { head: "pointer", cell: (it) => h("code", null, it.pointer) }, { head: "reason", cell: (it) => (it.reason ? words(it.reason) : "the first request differs") },
     { head: "turns", n: true, cell: (it) => count(it.turns) }, { head: "tokens each", n: true, cell: (it) => count(it.tokens) },

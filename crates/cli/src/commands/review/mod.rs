@@ -1,4 +1,4 @@
-//! `offshoot review`: what waits to be accepted, one after the other.
+//! `offshoot review`: decisions on runs that are newer than their goldens.
 
 mod walk;
 
@@ -11,58 +11,58 @@ use parity::ScenarioFolder;
 
 use super::accept::{accept, explain, sealed};
 use crate::failure::{self, ExitKind, OrFail};
-use crate::judge::judge;
+use crate::judge::RecordingJudge;
 use crate::terminal::print;
 use walk::{Terminal, Walk};
 
 /// Decide on runs that are newer than their golden
 ///
-/// One difference after the other can be accepted, rejected or masked.
-/// Without a terminal it lists them, and exits with 1 where there are any, or
-/// where a scenario has recordings and none was ever accepted.
+/// Shows one difference after the other. Each run can be accepted or rejected, and
+/// each difference masked. Without a terminal it lists the pending runs. It then
+/// exits with 1 if there are any, or if a scenario has recordings but no golden.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  offshoot review                  one difference after the other
-  offshoot review --list           only name what waits
-  offshoot review --all            accept the newest of each, unseen
-  offshoot review --all --reject   reject everything that waits")]
+  offshoot review                  review one difference after the other
+  offshoot review --list           list the pending runs
+  offshoot review --all            accept the newest run of each scenario
+  offshoot review --all --reject   reject all pending runs")]
 pub(crate) struct Args {
-    /// Where goldens are; ./goldens without
+    /// Folder of the goldens [default: goldens]
     #[arg(long, value_name = "DIR")]
     goldens: Option<PathBuf>,
-    /// Accept everything that waits, and ask nothing
+    /// Accept the newest run of each scenario without questions
     #[arg(long)]
     all: bool,
-    /// With --all: reject it instead
+    /// With --all: reject all pending runs instead
     #[arg(long, requires = "all")]
     reject: bool,
-    /// List what waits, and change nothing
+    /// List the pending runs without changes
     #[arg(long, conflicts_with = "all")]
     list: bool,
 }
 
-/// A scenario and its runs that nobody has decided on, oldest first.
-struct Waiting {
+/// A scenario and its pending runs, oldest first.
+struct PendingScenario {
     folder: ScenarioFolder,
     runs: Vec<String>,
 }
 
-impl Waiting {
+impl PendingScenario {
     fn newest(&self) -> &str {
         self.runs.last().map_or("", String::as_str)
     }
 }
 
 pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
-    let waiting = waiting(arguments)?;
-    let never = ScenarioFolder::list_unaccepted(goldens(arguments)).map_err(explain)?;
-    tell_never_accepted(&never);
+    let waiting = pending(arguments)?;
+    let unaccepted = ScenarioFolder::list_unaccepted(goldens(arguments)).map_err(explain)?;
+    report_unaccepted(&unaccepted);
     let verdict = |is_done: bool| ExitCode::from(if is_done { 0 } else { ExitKind::Verdict as u8 });
     match arguments {
-        _ if waiting.is_empty() && !never.is_empty() => Ok(verdict(arguments.list)),
+        _ if waiting.is_empty() && !unaccepted.is_empty() => Ok(verdict(arguments.list)),
         Args { all: true, reject, .. } => {
             let code = decide_all(&waiting, *reject);
-            Ok(if code == ExitCode::SUCCESS { verdict(never.is_empty()) } else { code })
+            Ok(if code == ExitCode::SUCCESS { verdict(unaccepted.is_empty()) } else { code })
         }
         Args { list: true, .. } => {
             print(&list(&waiting));
@@ -70,23 +70,22 @@ pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
         }
         _ if !io::stdin().is_terminal() => {
             print(&list(&waiting));
-            Ok(verdict(waiting.is_empty() && never.is_empty()))
+            Ok(verdict(waiting.is_empty() && unaccepted.is_empty()))
         }
         _ => {
-            let judge = judge();
             let (mut input, mut out) = (io::stdin().lock(), io::stderr().lock());
             let terminal = Terminal { input: &mut input, out: &mut out, width: crate::terminal::width() };
-            let left = Walk { judge: &judge, terminal }.through(&waiting)?;
-            Ok(verdict(left == 0 && never.is_empty()))
+            let left = Walk { judge: &RecordingJudge, terminal }.through(&waiting)?;
+            Ok(verdict(left == 0 && unaccepted.is_empty()))
         }
     }
 }
 
-/// There is nothing to compare these with, so they are only named.
-fn tell_never_accepted(never: &[(ScenarioFolder, String)]) {
-    for (folder, newest) in never {
-        status!("`{}` has recordings, and none was ever accepted", folder.dir().display());
-        hint!("`offshoot accept {}`", folder.run_dir(newest).display());
+/// Prints the scenarios without a golden. Their runs have nothing to be compared with.
+fn report_unaccepted(unaccepted: &[(ScenarioFolder, String)]) {
+    for (folder, newest) in unaccepted {
+        status!("`{}` has recordings but no golden", folder.dir().display());
+        hint!("offshoot accept {}", folder.run_dir(newest).display());
     }
 }
 
@@ -94,38 +93,39 @@ fn goldens(arguments: &Args) -> &Path {
     arguments.goldens.as_deref().unwrap_or(Path::new("goldens"))
 }
 
-fn waiting(arguments: &Args) -> anyhow::Result<Vec<Waiting>> {
+fn pending(arguments: &Args) -> anyhow::Result<Vec<PendingScenario>> {
     let mut waiting = Vec::new();
     if let Some(given) = arguments.goldens.as_ref().filter(|given| !given.is_dir()) {
         let error = anyhow::anyhow!("there is no folder `{}`", given.display());
-        return Err(error)
-            .or_fail_with(ExitKind::Usage, || "give the folder that holds HARNESS/VERSION/SCENARIO".into());
+        return Err(error).or_fail_with(ExitKind::Usage, || {
+            "name the folder that contains HARNESS/VERSION/SCENARIO".into()
+        });
     }
     for folder in ScenarioFolder::list_accepted(goldens(arguments)).map_err(explain)? {
         let pending = folder.pending().map_err(explain)?;
         for (run, why) in &pending.skipped {
-            status!("passed over `{}`: {}", folder.run_dir(run).display(), report::plain(why));
+            status!("skipped `{}`: {}", folder.run_dir(run).display(), report::plain(why));
         }
         if !pending.runs.is_empty() {
-            waiting.push(Waiting { folder, runs: pending.runs });
+            waiting.push(PendingScenario { folder, runs: pending.runs });
         }
     }
     Ok(waiting)
 }
 
-fn list(waiting: &[Waiting]) -> String {
-    let line = |waiting: &Waiting| match waiting.runs.len() {
+fn list(waiting: &[PendingScenario]) -> String {
+    let line = |waiting: &PendingScenario| match waiting.runs.len() {
         1 => format!("{}\n", waiting.folder.run_dir(waiting.newest()).display()),
         n => format!("{} and {} older\n", waiting.folder.run_dir(waiting.newest()).display(), n - 1),
     };
     match waiting {
-        [] => "nothing waits\n".to_owned(),
+        [] => "no pending runs\n".to_owned(),
         waiting => waiting.iter().map(line).collect(),
     }
 }
 
-/// Goes on where one cannot be accepted, and says so at the end by its exit code.
-fn decide_all(waiting: &[Waiting], reject: bool) -> ExitCode {
+/// Accepts or rejects all pending runs. An error does not stop it, but decides the exit code.
+fn decide_all(waiting: &[PendingScenario], reject: bool) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for waiting in waiting {
         let done = match reject {
@@ -143,13 +143,13 @@ fn decide_all(waiting: &[Waiting], reject: bool) -> ExitCode {
     code
 }
 
-fn accept_newest(waiting: &Waiting) -> anyhow::Result<String> {
+fn accept_newest(waiting: &PendingScenario) -> anyhow::Result<String> {
     let run = waiting.newest();
     sealed(&waiting.folder.run_dir(run))?;
     accept(&waiting.folder, run)
 }
 
-fn reject_runs(waiting: &Waiting) -> anyhow::Result<String> {
+fn reject_runs(waiting: &PendingScenario) -> anyhow::Result<String> {
     let mut said = String::new();
     for run in &waiting.runs {
         waiting.folder.reject(run, SystemTime::now()).map_err(explain)?;

@@ -1,4 +1,4 @@
-//! The walk, with a judge that says what it is told.
+//! The walk through pending runs, with a scripted comparison.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -10,17 +10,17 @@ use parity::{
 use recording::Manifest;
 
 use super::walk::{Terminal, Walk};
-use super::{Waiting, decide_all, list};
+use super::{PendingScenario, decide_all, list};
 use crate::judge::Judge;
 
-/// Finds so many differences, and remembers what it compared.
-struct Told {
+/// Returns a fixed number of differences, and remembers what it compared.
+struct ScriptedJudge {
     differences: usize,
     compared: RefCell<Vec<String>>,
 }
 
-impl Judge for Told {
-    fn judge(&self, _: &ScenarioFolder, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict> {
+impl Judge for ScriptedJudge {
+    fn judge(&self, golden: &Path, candidate: &Path) -> anyhow::Result<Verdict> {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.compared.borrow_mut().push(format!("{} {}", name(golden), name(candidate)));
         let difference = |n: usize| VerdictDifference {
@@ -77,16 +77,18 @@ impl Shelf {
         ScenarioFolder::new(self.place.path().join("h/1/s"))
     }
 
-    fn waiting(&self) -> Vec<Waiting> {
+    fn waiting(&self) -> Vec<PendingScenario> {
         let folders = ScenarioFolder::list_accepted(self.place.path()).expect("readable");
-        let pending =
-            |folder: ScenarioFolder| Waiting { runs: folder.pending().expect("readable").runs, folder };
+        let pending = |folder: ScenarioFolder| PendingScenario {
+            runs: folder.pending().expect("readable").runs,
+            folder,
+        };
         folders.into_iter().map(pending).filter(|waiting| !waiting.runs.is_empty()).collect()
     }
 
-    /// What is said, and how many are left, when somebody types this.
+    /// Types keys. Returns the output and the number of undecided scenarios.
     fn typed(&self, differences: usize, keys: &str) -> (String, usize) {
-        let judge = Told { differences, compared: RefCell::default() };
+        let judge = ScriptedJudge { differences, compared: RefCell::default() };
         let (mut input, mut out) = (keys.as_bytes(), Vec::new());
         let terminal = Terminal { input: &mut input, out: &mut out, width: 80 };
         let left = Walk { judge: &judge, terminal }.through(&self.waiting()).expect("walked");
@@ -109,7 +111,7 @@ fn accepting_ends_it() {
     let (said, left) = shelf.typed(2, "s\nnonsense\na\n");
     assert_eq!((shelf.golden().as_str(), left), ("3", 0));
     assert!(
-        said.contains("1/2 prompt of main, turn 1: a text differs (E2 holds)\n  at /system/0\n"),
+        said.contains("1/2 prompt of main, turn 1: a text differs (E2: same structure)\n  at /system/0\n"),
         "{said}"
     );
     assert!(said.contains("- \"old\\u{1b}[2J\"\n  + nothing"), "{said}");
@@ -141,7 +143,7 @@ fn a_mask_needs_a_reason() {
     let shelf = Shelf::new();
     let (said, left) = shelf.typed(2, "m\n\nm\nthe clock\n");
     assert_eq!(left, 1, "it is compared anew");
-    assert!(said.contains("a mask needs a reason") && said.contains("1 masked in"), "{said}");
+    assert!(said.contains("a mask needs a reason") && said.contains("added 1 masks to"), "{said}");
     let rules = std::fs::read_to_string(shelf.folder().rules_file()).expect("written");
     assert_eq!(rules, "format = 1\n\n[[mask]]\npointer = \"/system/1\"\nreason = \"the clock\"\n");
 }
@@ -150,7 +152,7 @@ fn a_mask_needs_a_reason() {
 fn a_match_is_asked_about_once() {
     let shelf = Shelf::new();
     let (said, _) = shelf.typed(0, "m\na\n");
-    assert!(said.contains("matches the golden `1`: E2 holds, E3 was asked for"), "{said}");
+    assert!(said.contains("  same structure (E2; required E3); golden `1`"), "{said}");
     assert!(!said.contains("(m)ask"), "{said}");
     assert_eq!(shelf.golden(), "3");
 }
@@ -164,5 +166,5 @@ fn all_at_once() {
     let shelf = Shelf::new();
     decide_all(&shelf.waiting(), true);
     assert_eq!((shelf.golden().as_str(), shelf.waiting().len()), ("1", 0));
-    assert_eq!(list(&shelf.waiting()), "nothing waits\n");
+    assert_eq!(list(&shelf.waiting()), "no pending runs\n");
 }

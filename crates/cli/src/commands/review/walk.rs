@@ -1,16 +1,16 @@
-//! One difference after the other, with somebody who decides.
+//! Shows one difference after the other, and asks for a decision.
 
 use std::io::{BufRead, Write};
 use std::time::SystemTime;
 
-use parity::{Verdict, VerdictOutcome, set_reason};
+use parity::{Verdict, set_reason};
 
-use super::{Waiting, accept_newest};
+use super::{PendingScenario, accept_newest};
 use crate::commands::accept::explain;
 use crate::failure::{ExitKind, OrFail};
 use crate::judge::Judge;
 
-/// Somebody who reads and answers.
+/// The terminal of the person who decides.
 pub(super) struct Terminal<'t> {
     pub(super) input: &'t mut dyn BufRead,
     pub(super) out: &'t mut dyn Write,
@@ -22,7 +22,7 @@ pub(super) struct Walk<'w> {
     pub(super) terminal: Terminal<'w>,
 }
 
-/// What somebody wants.
+/// A decision.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     Accept,
@@ -33,8 +33,8 @@ enum Key {
 }
 
 impl Walk<'_> {
-    /// Asks about the newest run of each scenario; returns how many are still undecided.
-    pub(super) fn through(&mut self, waiting: &[Waiting]) -> anyhow::Result<usize> {
+    /// Asks about the newest run of each scenario. Returns the number of undecided scenarios.
+    pub(super) fn through(&mut self, waiting: &[PendingScenario]) -> anyhow::Result<usize> {
         let mut decided = 0;
         for waiting in waiting {
             match self.run(waiting)? {
@@ -44,16 +44,16 @@ impl Walk<'_> {
             }
         }
         if waiting.is_empty() {
-            self.say("nothing waits\n")?;
+            self.say("no pending runs\n")?;
         }
         Ok(waiting.len() - decided)
     }
 
-    fn run(&mut self, waiting: &Waiting) -> anyhow::Result<Key> {
+    fn run(&mut self, waiting: &PendingScenario) -> anyhow::Result<Key> {
         let folder = &waiting.folder;
         let golden = folder.accepted_run().map_err(explain)?;
         let candidate = folder.run_dir(waiting.newest());
-        let verdict = self.judge.judge(folder, &golden, &candidate)?;
+        let verdict = self.judge.judge(&golden, &candidate)?;
         let golden = golden.file_name().unwrap_or_default().to_string_lossy();
         self.say(&format!("\n{}\n{}\n", candidate.display(), headline(&verdict, &golden)))?;
         for line in &verdict.summary {
@@ -75,12 +75,15 @@ impl Walk<'_> {
         }
         if masked > 0 {
             let rules = folder.rules_file();
-            self.say(&format!("{masked} masked in `{}`; it is compared anew next time\n", rules.display()))?;
+            self.say(&format!(
+                "added {masked} masks to `{}`; the next review applies them\n",
+                rules.display()
+            ))?;
         }
         Ok(Key::Skip)
     }
 
-    fn decided(&mut self, waiting: &Waiting, key: Key) -> anyhow::Result<Key> {
+    fn decided(&mut self, waiting: &PendingScenario, key: Key) -> anyhow::Result<Key> {
         match key {
             Key::Accept => {
                 let said = accept_newest(waiting)?;
@@ -96,13 +99,13 @@ impl Walk<'_> {
         Ok(key)
     }
 
-    /// Asks for a reason and writes the rule down; no reason, no rule.
-    fn mask(&mut self, waiting: &Waiting, mask: Option<&str>) -> anyhow::Result<bool> {
+    /// Asks for a reason and adds the rule. Without a reason there is no rule.
+    fn mask(&mut self, waiting: &PendingScenario, mask: Option<&str>) -> anyhow::Result<bool> {
         let Some(mask) = mask else { return Ok(false) };
-        self.say("why? ")?;
+        self.say("reason: ")?;
         let reason = self.line()?.unwrap_or_default();
         if reason.is_empty() {
-            self.say("a mask needs a reason; it is skipped\n")?;
+            self.say("no mask added: a mask needs a reason\n")?;
             return Ok(false);
         }
         waiting.folder.add_rule(&set_reason(mask, &reason)).map_err(explain)?;
@@ -139,11 +142,5 @@ impl Walk<'_> {
 }
 
 fn headline(verdict: &Verdict, golden: &str) -> String {
-    let level = verdict.level.map_or("not even E0".to_owned(), |level| level.to_string());
-    let word = match &verdict.outcome {
-        VerdictOutcome::Match => "matches".to_owned(),
-        VerdictOutcome::Differs => "differs from".to_owned(),
-        VerdictOutcome::Inconclusive(why) => format!("cannot be compared ({}) with", report::plain(why)),
-    };
-    format!("{word} the golden `{golden}`: {level} holds, {} was asked for", verdict.required)
+    format!("{}; golden `{golden}`", report::verdict_line(verdict))
 }

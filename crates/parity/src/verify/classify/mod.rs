@@ -41,13 +41,13 @@ pub(super) struct ClassifiedDifference {
     pub(super) difference: Difference,
     /// The highest level that still holds; `None` if E0 fails.
     pub(super) level: Option<Level>,
-    /// Whether only the bytes differ, under a mask or because the models said different things. Such a difference is
+    /// True if only the bytes differ, under a mask or because the models said different things. Such a difference is
     /// listed only if E4 is required.
     pub(super) is_bytes_only: bool,
     pub(super) shown: VerdictDifference,
 }
 
-/// What findings are classified against.
+/// The rules and the required level for the classification.
 pub(super) struct Classifier<'r> {
     pub(super) rules: &'r AppliedRules,
     pub(super) required: Level,

@@ -53,7 +53,7 @@ struct Observation {
 pub(in crate::verify) struct IdPair<'t> {
     pub(in crate::verify) golden: &'t str,
     pub(in crate::verify) candidate: &'t str,
-    /// Whether the text before them says that they are ids.
+    /// True if the text before them says that they are ids.
     pub(in crate::verify) is_labelled: bool,
 }
 

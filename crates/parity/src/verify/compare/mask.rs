@@ -48,15 +48,10 @@ use MaskScope::{Everywhere, Prose, Versions};
 
 /// The masks for parts of texts, in the order in which they are tried at one place.
 const MASKS: &[Mask] = &[
-    Mask { name: "cwd", covers: "the folder the harness worked in", scope: Everywhere, pattern: None },
+    Mask { name: "cwd", covers: "the working folder of the harness", scope: Everywhere, pattern: None },
     Mask { name: "home", covers: "the HOME of the harness", scope: Everywhere, pattern: None },
-    Mask { name: "tmpdir", covers: "its folder for temporary files", scope: Everywhere, pattern: None },
-    Mask {
-        name: "version",
-        covers: "the version of the harness, as its recording names it",
-        scope: Versions,
-        pattern: None,
-    },
+    Mask { name: "tmpdir", covers: "the folder for temporary files", scope: Everywhere, pattern: None },
+    Mask { name: "version", covers: "the recorded version of the harness", scope: Versions, pattern: None },
     Mask {
         name: "port",
         covers: "the port of an address on loopback",
@@ -103,11 +98,11 @@ const MASKS: &[Mask] = &[
 
 /// The masks for other values. The code that compares such a value counts their hits.
 const OTHERS: &[(&str, &str)] = &[
-    ("id", "ids of sessions, agents, jobs, messages and calls, paired one to one"),
-    ("secret", "placeholders of redacted values, paired one to one"),
-    ("host", "the address that a request went to, and the header that names it"),
-    ("content-length", "the length of a body, which is compared by its bytes"),
-    ("line order", "the order of lines in search results, which no harness promises"),
+    ("id", "ids of sessions, agents, jobs and calls"),
+    ("secret", "placeholders of redacted values"),
+    ("host", "the address of the provider"),
+    ("content-length", "the length of a body"),
+    ("line order", "the order of lines in search results"),
 ];
 
 /// Returns the number of a mask for parts of texts.

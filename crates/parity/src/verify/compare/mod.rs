@@ -38,7 +38,7 @@ pub(super) struct Comparer<'c> {
     pub(super) recordings: &'c PairedRecordings<'c>,
     values: ValueComparer<'c>,
     replies: CarriedReplies<'c>,
-    /// Whether the candidate is a replay of the golden, so that only a race can make them differ.
+    /// True if the candidate is a replay of the golden, so that only a race can make them differ.
     is_own_replay: bool,
 }
 

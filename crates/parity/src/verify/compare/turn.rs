@@ -22,13 +22,13 @@ use crate::verify::text::hashed;
 #[derive(Debug, Default)]
 pub(in crate::verify) struct RequestComparison {
     pub(in crate::verify) findings: Findings,
-    /// Whether something in the bodies is not byte-equal.
+    /// True if something in the bodies is not byte-equal.
     pub(super) is_unequal: bool,
-    /// Whether units have no counterpart or moved, so that the frames cannot be compared.
+    /// True if units have no counterpart or moved, so that the frames cannot be compared.
     pub(super) is_misaligned: bool,
-    /// Whether a reply differs or a unit has no counterpart.
+    /// True if a reply differs or a unit has no counterpart.
     pub(super) is_incomplete: bool,
-    /// Whether the bodies differ although all their units are equal.
+    /// True if the bodies differ although all their units are equal.
     pub(in crate::verify) has_unexplained_bytes: bool,
 }
 

@@ -29,9 +29,9 @@ pub(super) struct ValueContext<'a> {
     pub(super) key: &'a str,
     pub(super) turn: TurnPlace,
     pub(super) pointer: &'a str,
-    /// Whether the lines of its texts may come in any order.
+    /// True if the lines of its texts may come in any order.
     pub(super) is_unordered: bool,
-    /// Whether each side carries what its own model said.
+    /// True if each side carries what its own model said.
     pub(super) is_given: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ValuePair {
     pub(super) pointer: String,
     /// JSON of the golden's and the candidate's value.
     pub(super) values: [Option<String>; 2],
-    /// Whether a mask covers the difference.
+    /// True if a mask covers the difference.
     pub(super) is_masked: bool,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct ValueComparison {
     pub(super) differences: Vec<ValuePair>,
     /// Number of differences that are not listed.
     pub(super) omitted: usize,
-    /// Whether a mask was hit.
+    /// True if a mask was hit.
     pub(super) is_masked: bool,
-    /// Whether a rule excluded a part.
+    /// True if a rule excluded a part.
     pub(super) is_excluded: bool,
 }
 
@@ -293,9 +293,9 @@ enum TextAgreement {
 /// The ids that may be paired at a place.
 #[derive(Clone, Copy)]
 struct IdAcceptance {
-    /// Whether ids may be paired that were not observed elsewhere.
+    /// True if ids may be paired that were not observed elsewhere.
     unknown: bool,
-    /// Whether ids may be paired that no other text has.
+    /// True if ids may be paired that no other text has.
     single: bool,
 }
 

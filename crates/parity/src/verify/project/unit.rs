@@ -52,7 +52,7 @@ pub(in crate::verify) struct Unit {
     pub(in crate::verify) message: MessageFacts,
     /// Id of the call that the unit makes or answers.
     pub(in crate::verify) call: Option<String>,
-    /// Whether it is a text that is a bare string instead of a block.
+    /// True if it is a text that is a bare string instead of a block.
     pub(in crate::verify) is_bare: bool,
     /// The block around a text that is compared without it.
     pub(super) block: Option<TextBlock>,
@@ -66,9 +66,9 @@ pub(in crate::verify) struct MessageFacts {
     pub(in crate::verify) written_role: Option<String>,
     /// Other members of a model's message, as one object. Only the first unit of the message has them.
     pub(in crate::verify) extra: Option<JsonPart>,
-    /// Whether the unit is the first of its message.
+    /// True if the unit is the first of its message.
     pub(in crate::verify) is_first: bool,
-    /// Whether a message of the model precedes it.
+    /// True if a message of the model precedes it.
     pub(in crate::verify) follows_reply: bool,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn summary_lines(
     if lines.len() > MAX_LINES {
         let more = lines.len() - MAX_LINES + 1;
         lines.truncate(MAX_LINES - 1);
-        lines.push(format!("… and {more} lines more; the differences below have them all"));
+        lines.push(format!("… and {more} more lines; the differences below have them all"));
     }
     lines
 }
@@ -34,15 +34,15 @@ fn head([golden, candidate]: [&RecordingFacts; 2]) -> Vec<String> {
     let mut lines = Vec::new();
     if golden.version != candidate.version || golden.harness != candidate.harness {
         let name = |facts: &RecordingFacts| {
-            let harness = facts.harness.as_deref().unwrap_or("a harness");
-            format!("{harness} {}", facts.version.as_deref().unwrap_or("of some version"))
+            let harness = facts.harness.as_deref().unwrap_or("unnamed command");
+            format!("{harness} {}", facts.version.as_deref().unwrap_or("without a version"))
         };
         lines.push(format!("{} against {}", name(golden), name(candidate)));
     }
     if let (Some(mine), Some(theirs)) = (&golden.scenario, &candidate.scenario)
         && mine != theirs
     {
-        lines.push(format!("two scenarios: {mine} against {theirs}"));
+        lines.push(format!("different scenarios: {mine} against {theirs}"));
     }
     lines
 }

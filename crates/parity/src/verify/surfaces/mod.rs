@@ -30,9 +30,9 @@ pub(super) struct SurfaceDefinition {
     pub(super) unit_name: fn(UnitKind, &str) -> String,
     /// Returns the changes in a few words each, for the summary of the verdict.
     pub(super) summary: fn(&Changes) -> Vec<String>,
-    /// Whether its texts are prose, in which dates, durations and token counts are masked.
+    /// True if its texts are prose, in which dates, durations and token counts are masked.
     pub(super) has_prose: bool,
-    /// Whether its values contain the version of the harness, which is masked.
+    /// True if its values contain the version of the harness, which is masked.
     pub(super) has_versions: bool,
     /// Compares facts about a pair of lanes that no unit contains.
     pub(super) compare_lane: Option<fn(&PairedRecordings<'_>, usize, &mut Findings)>,

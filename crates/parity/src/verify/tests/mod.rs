@@ -1,4 +1,4 @@
-//! Recordings that only exist here, changed in one place each.
+//! Recordings in memory, each changed in one place.
 
 mod change;
 mod race;
@@ -34,8 +34,8 @@ fn judged(golden: &Story, candidate: &Story, rules: &str, wanted: Level) -> Verd
     compare(&golden.side("golden", &mine), &candidate.side("candidate", &theirs), &rules, wanted)
 }
 
-/// A line a difference.
-fn told(verdict: &Verdict) -> String {
+/// Renders each difference in a line.
+fn rendered(verdict: &Verdict) -> String {
     let level = |level: Option<Level>| level.map_or("-".to_owned(), |level| level.to_string());
     let line = |difference: &VerdictDifference| {
         let VerdictDifference {
@@ -67,7 +67,7 @@ fn a_copy_is_equal_to_the_byte_and_nothing_is_said() {
     for (name, dialect) in DIALECTS {
         let golden = story(dialect);
         let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E4);
-        assert_eq!(verdict.outcome, VerdictOutcome::Match, "{name}: {}", told(&verdict));
+        assert_eq!(verdict.outcome, VerdictOutcome::Match, "{name}: {}", rendered(&verdict));
         assert_eq!((verdict.level, verdict.differences.len()), (Some(Level::E4), 0), "{name}");
         for surface in &verdict.surfaces {
             assert_eq!(surface.level, Some(Level::E4), "{name}: {surface:?}");
@@ -92,7 +92,7 @@ fn side_calls_meet_by_their_words() {
         let mut candidate = candidate.clone();
         candidate.rename(&[("job_b7e219", "job_0d1e2f"), ("job_a1f03c", "job_9a8b7c")]);
         let verdict = judged(golden, &candidate, "format = 1", Level::E3);
-        assert_eq!(verdict.outcome, VerdictOutcome::Match, "{}", told(&verdict));
+        assert_eq!(verdict.outcome, VerdictOutcome::Match, "{}", rendered(&verdict));
     }
 }
 
@@ -100,8 +100,8 @@ fn side_calls_meet_by_their_words() {
 fn a_side_call_to_another_address_is_a_difference() {
     let golden = story(dialect("anthropic")).with_probe("r7", "/v1/models");
     let with = |path: &str| story(dialect("anthropic")).with_probe("r7", path);
-    let told = [with("/v1/models"), with("/v1/modelz"), with("/health")]
-        .map(|candidate| told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    let lines = [with("/v1/models"), with("/v1/modelz"), with("/health")]
+        .map(|candidate| rendered(&judged(&golden, &candidate, "format = 1", Level::E3)));
     expect![[r#"
         E4 Match
         E1 Differs
@@ -109,7 +109,7 @@ fn a_side_call_to_another_address_is_a_difference() {
         E1 routing side-1 1 url:path: the request's path differs: /v1/models / /v1/modelz
         E4 Match
     "#]]
-    .assert_eq(&told.concat());
+    .assert_eq(&lines.concat());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_last_turn_without_tools_is_the_agents_own() {
         let missing = |it: &&VerdictDifference| {
             it.lane == "main" && it.description.contains("only the golden has this turn")
         };
-        assert!(verdict.differences.iter().any(|it| missing(&it)), "{name}: {}", told(&verdict));
+        assert!(verdict.differences.iter().any(|it| missing(&it)), "{name}: {}", rendered(&verdict));
     }
 }
 
@@ -142,9 +142,9 @@ fn calls_that_ask_no_model_meet_by_what_they_say() {
         let absent: u64 = verdict.surfaces.iter().map(|surface| surface.counts.absent).sum();
         let of_side = verdict.notes.iter().filter(|note| note.contains("has turn"));
         let notes: String = of_side.map(|note| format!("{note}\n")).collect();
-        format!("{}{absent} absent\n{notes}", told(&verdict))
+        format!("{}{absent} absent\n{notes}", rendered(&verdict))
     };
-    let told = [
+    let lines = [
         tell(counting(&[("r7", "quite another one"), ("r8", "a short one")])),
         tell(counting(&[("r8", "quite another one")])),
         tell(counting(&[("r7", "a short one"), ("r8", "quite another one"), ("r9", "a third")])),
@@ -162,7 +162,7 @@ fn calls_that_ask_no_model_meet_by_what_they_say() {
         E2 Differs
         E2 prompt side-1 2 /messages/0/content: a text differs: quite another one / quite another word
         0 absent
-    "#]].assert_eq(&told.concat());
+    "#]].assert_eq(&lines.concat());
 }
 
 #[test]
@@ -177,14 +177,14 @@ fn where_there_is_nothing_but_side_calls_their_number_is_judged() {
         story
     };
     let golden = asking(&["a", "b"]);
-    let tell = |candidate: Story| told(&judged(&golden, &candidate, "format = 1", Level::E3));
-    let told = [tell(golden.clone()), tell(asking(&["a"]))];
+    let tell = |candidate: Story| rendered(&judged(&golden, &candidate, "format = 1", Level::E3));
+    let lines = [tell(golden.clone()), tell(asking(&["a"]))];
     expect![[r#"
         E4 Match
         E0 Differs
         E0 routing side-1 2 lane:tree: only the golden has this call: POST /v1beta/models/gull:generateContent / -
     "#]]
-    .assert_eq(&told.concat());
+    .assert_eq(&lines.concat());
 }
 
 #[test]
@@ -204,11 +204,15 @@ fn another_word_in_what_is_carried_back_is_named_at_its_place() {
         let candidate = talk(dialect, "It is surely coming in.");
         let verdict = judged(&golden, &candidate, "format = 1", Level::E3);
         let list = if dialect == Dialect::OpenAiResponses { "/input/2" } else { "/messages/" };
-        let [difference] = &verdict.differences[..] else { panic!("{name}: {}", told(&verdict)) };
-        assert!(difference.pointer.starts_with(list) && difference.turn == 2, "{name}: {}", told(&verdict));
+        let [difference] = &verdict.differences[..] else { panic!("{name}: {}", rendered(&verdict)) };
+        assert!(
+            difference.pointer.starts_with(list) && difference.turn == 2,
+            "{name}: {}",
+            rendered(&verdict)
+        );
         assert_eq!(difference.candidate.as_deref(), Some("It is surely coming in."), "{name}");
         let same = judged(&golden, &golden.clone(), "format = 1", Level::E4);
-        assert_eq!(told(&same), "E4 Match\n", "{name}");
+        assert_eq!(rendered(&same), "E4 Match\n", "{name}");
     }
 }
 
@@ -216,7 +220,7 @@ fn another_word_in_what_is_carried_back_is_named_at_its_place() {
 fn what_is_called_an_id_is_one_whatever_it_looks_like() {
     let said = |texts: [&str; 2]| {
         let mut story = story(Dialect::AnthropicMessages);
-        let results = &mut story.told("r5").body["messages"][2]["content"];
+        let results = &mut story.exchange_mut("r5").body["messages"][2]["content"];
         for (at, text) in texts.into_iter().enumerate() {
             results[at]["content"][0]["text"] = text.into();
         }
@@ -227,7 +231,7 @@ fn what_is_called_an_id_is_one_whatever_it_looks_like() {
     };
     let once = |golden: &str, candidate: &str| level([golden, ""], [candidate, ""]);
     let started = |id: &str| format!("Running with ID: {id}. It writes to /tmp/tasks/{id}.output");
-    let told = [
+    let lines = [
         ("of letters", once(&started("bqrhimlzk"), &started("bnvnplzqt"))),
         ("with one digit", once("task_id: bqwertyu", "task_id: bk3mzxcv")),
         ("of digits", once("task_id: 12345678", "task_id: 87654321")),
@@ -241,7 +245,7 @@ fn what_is_called_an_id_is_one_whatever_it_looks_like() {
         ("a row of a table", once("id: 7, name: tern", "id: 8, name: tern")),
         ("called otherwise", once("Running bqrhimlzk", "Running bnvnplzqt")),
     ];
-    let told: String = told.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
+    let lines: String = lines.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
     expect![[r#"
         of letters: E3
         with one digit: E3
@@ -253,14 +257,14 @@ fn what_is_called_an_id_is_one_whatever_it_looks_like() {
         a row of a table: E2
         called otherwise: E2
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&lines);
 }
 
 #[test]
 fn a_name_that_says_something_is_no_id_whatever_it_is_called() {
     let said = |text: &str, other: &str| {
         let mut story = story(Dialect::AnthropicMessages);
-        let results = &mut story.told("r5").body["messages"][2]["content"];
+        let results = &mut story.exchange_mut("r5").body["messages"][2]["content"];
         results[0]["content"][0]["text"] = text.into();
         results[1]["content"][0]["text"] = other.into();
         story
@@ -282,13 +286,13 @@ fn a_name_that_says_something_is_no_id_whatever_it_is_called() {
         let texts = [golden, candidate].map(|name| frame.replace("NAME", name));
         let verdict = judged(&said(&texts[0], ""), &said(&texts[1], ""), "format = 1", Level::E3);
         if verdict.level != Some(Level::E2) {
-            missed.push_str(&format!("{} / {}: {}", texts[0], texts[1], told(&verdict)));
+            missed.push_str(&format!("{} / {}: {}", texts[0], texts[1], rendered(&verdict)));
         }
-        // Where another text has it too it is no more of an id.
+        // A second text with the same word does not make it an id.
         let is_name = golden.contains(['-', '_']);
         let verdict = judged(&said(&texts[0], golden), &said(&texts[1], candidate), "format = 1", Level::E3);
         if is_name && verdict.level != Some(Level::E2) {
-            missed.push_str(&format!("twice: {} / {}: {}", texts[0], texts[1], told(&verdict)));
+            missed.push_str(&format!("twice: {} / {}: {}", texts[0], texts[1], rendered(&verdict)));
         }
     }
     assert!(missed.is_empty(), "{missed}");
@@ -357,7 +361,7 @@ fn every_change_is_named_at_its_place() {
         if right && fails && verdict.differences.len() <= 12 {
             named += 1;
         } else {
-            missed.push_str(&format!("{}\n{}\n", mutation.line, told(&verdict)));
+            missed.push_str(&format!("{}\n{}\n", mutation.line, rendered(&verdict)));
         }
     }
     assert!(missed.is_empty(), "{missed}");
@@ -381,7 +385,7 @@ fn the_rule_that_comes_with_a_difference_covers_it() {
             left.push_str(&format!(
                 "{}\n{rules}\n{}{:?}\n\n",
                 mutation.line,
-                told(&verdict),
+                rendered(&verdict),
                 verdict.tolerances.rules
             ));
         }
@@ -394,7 +398,7 @@ fn check(name: &str, request: &str, line: &str, expected: Expect) {
     let golden = story(dialect(name));
     let mut candidate = golden.clone();
     change(&mut candidate, request, line);
-    expected.assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    expected.assert_eq(&rendered(&judged(&golden, &candidate, "format = 1", Level::E3)));
 }
 
 #[test]
@@ -417,7 +421,7 @@ fn a_history_that_is_rewritten_is_named_once() {
         E2 Differs
         E2 prompt main 2 /messages/0/content/0/text: a text differs: Plan the trip. / Plan the voyage.
     "#]]
-    .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    .assert_eq(&rendered(&judged(&golden, &candidate, "format = 1", Level::E3)));
 }
 
 #[test]
@@ -431,7 +435,7 @@ fn a_run_that_came_to_another_end_holds_nothing() {
         - routing main 0 lane:exit_code: the exit code differs: 0 / 1
         - routing main 3 lane:answer: only one of the requests was answered: answered / not answered
     "#]]
-    .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E0)));
+    .assert_eq(&rendered(&judged(&golden, &candidate, "format = 1", Level::E0)));
     let mut candidate = golden.clone();
     candidate.forget("r5");
     candidate.forget("r6");
@@ -445,7 +449,7 @@ fn a_run_that_came_to_another_end_holds_nothing() {
         E1 routing sub-1 1 lane:tree: the number of turns differs: 2 turns / 1 turn
         E0 calls sub-1 2 /messages/1/content/0: only the golden has this turn, which adds 2 units: 2 units / -
         E0 results sub-1 2 /messages/2/content/0: only the golden has this turn, which adds 2 units: 2 units / -
-    "#]].assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E1)));
+    "#]].assert_eq(&rendered(&judged(&golden, &candidate, "format = 1", Level::E1)));
 }
 
 #[test]
@@ -456,15 +460,15 @@ fn every_attempt_is_compared() {
     let changed = |change_it: &dyn Fn(&mut Story)| {
         let mut candidate = golden.clone();
         change_it(&mut candidate);
-        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+        rendered(&judged(&golden, &candidate, "format = 1", Level::E3))
     };
-    let told = [
+    let lines = [
         changed(&|_| ()),
         changed(&|story| change(story, "r0", "set /temperature 0.9")),
         changed(&|story| change(story, "r0", "word /system/0/text trips voyages")),
         changed(&|story| change(story, "r1", "set /model \"gull-4\"")),
         changed(&|story| ["r0", "r1"].iter().for_each(|id| change(story, id, "drop /tools/2"))),
-        changed(&|story| story.told("r0").status = 500),
+        changed(&|story| story.exchange_mut("r0").status = 500),
         changed(&|story| *story = once.clone()),
     ];
     expect![[r#"
@@ -481,7 +485,7 @@ fn every_attempt_is_compared() {
         E2 routing main 1 answer:status: the status of attempt 1 of 2 differs: status 529 / status 500
         E2 Differs
         E2 routing main 1 lane:attempts: the number of attempts differs: 2 attempts / 1 attempt
-    "#]].assert_eq(&told.concat());
+    "#]].assert_eq(&lines.concat());
 }
 
 #[test]
@@ -513,7 +517,7 @@ fn another_run_of_the_same_agrees_under_masks() {
     expect![[r#"
         E3 Match
     "#]]
-    .assert_eq(&told(&verdict));
+    .assert_eq(&rendered(&verdict));
     let hit = verdict.tolerances.masks.iter().filter(|mask| mask.differed > 0);
     let hit: Vec<String> = hit.map(|mask| format!("{} {}/{}", mask.name, mask.differed, mask.hits)).collect();
     expect![[r#"
@@ -524,7 +528,7 @@ fn another_run_of_the_same_agrees_under_masks() {
         host 3/6"#]]
     .assert_eq(&hit.join("\n"));
     expect![[r#"[("ses_0a1b2c3d4e", "ses_7a7b7c7d7e"), ("00112233aabbccdd", "ffeeddccbbaa9988"), ("a1f03c", "999e9a"), ("b7e219", "0b0b0b")]"#]].assert_eq(&format!("{:?}", verdict.tolerances.ids));
-    // Where equal bytes are wanted, every one of them is listed.
+    // At E4, all masked differences are listed.
     let verdict = judged(&golden, &candidate, "format = 1", Level::E4);
     assert_eq!((verdict.level, verdict.outcome), (Some(Level::E3), VerdictOutcome::Differs));
     assert!(verdict.differences.len() > 10);
@@ -543,7 +547,7 @@ fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
         for candidate in [bare, other] {
             for (mine, theirs) in [(&golden, &candidate), (&candidate, &golden)] {
                 let verdict = judged(mine, theirs, "format = 1", Level::E4);
-                assert_eq!(told(&verdict), "E4 Match\n", "{name}");
+                assert_eq!(rendered(&verdict), "E4 Match\n", "{name}");
             }
         }
     }
@@ -554,7 +558,7 @@ fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
     bare.facts = crate::RecordingFacts::default();
     let mut named = golden.clone();
     named.rename(&[("waste no words", "waste no words 2026-11-16")]);
-    assert_eq!(told(&judged(&named, &bare, "format = 1", Level::E3)), "E3 Match\n");
+    assert_eq!(rendered(&judged(&named, &bare, "format = 1", Level::E3)), "E3 Match\n");
 }
 
 #[test]
@@ -563,22 +567,22 @@ fn what_is_carried_back_is_what_was_said() {
     let mut golden = silent.clone();
     golden.says("r1", "two of them", "I send two.", &["r4", "r6"]);
     let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E4);
-    assert_eq!(told(&verdict), "E4 Match\n");
+    assert_eq!(rendered(&verdict), "E4 Match\n");
     // Another model said something else, and all of it is carried back.
     let mut other = silent.clone();
     other.says("r1", "a pair", "Both are on their way.", &["r4", "r6"]);
     let verdict = judged(&golden, &other, "format = 1", Level::E3);
-    assert_eq!(verdict.outcome, VerdictOutcome::Match, "{}", told(&verdict));
+    assert_eq!(verdict.outcome, VerdictOutcome::Match, "{}", rendered(&verdict));
     assert_eq!(verdict.surfaces[0].counts.echoed, 2, "{:?}", verdict.surfaces[0]);
-    // What stands beside the words is not what it said.
+    // Members beside the content are not content of the model.
     let mut beside = other.clone();
     change(&mut beside, "r6", "add /messages/1/content/1/mood \"good\"");
     let verdict = judged(&golden, &beside, "format = 1", Level::E3);
-    assert!(told(&verdict).contains("/messages/1/content/1/mood"), "{}", told(&verdict));
+    assert!(rendered(&verdict).contains("/messages/1/content/1/mood"), "{}", rendered(&verdict));
     assert_eq!(verdict.outcome, VerdictOutcome::Differs);
     // Another said nothing, and there was nothing to carry.
     for (mine, theirs) in [(&golden, &silent), (&silent, &golden)] {
-        assert_eq!(told(&judged(mine, theirs, "format = 1", Level::E3)), "E3 Match\n");
+        assert_eq!(rendered(&judged(mine, theirs, "format = 1", Level::E3)), "E3 Match\n");
     }
     let changed = |changes: &[&str]| {
         let mut candidate = golden.clone();
@@ -586,9 +590,9 @@ fn what_is_carried_back_is_what_was_said() {
             change(&mut candidate, "r4", line);
             change(&mut candidate, "r6", line);
         }
-        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+        rendered(&judged(&golden, &candidate, "format = 1", Level::E3))
     };
-    let told = [
+    let lines = [
         changed(&["set /messages/1/content/1/text \"I send both.\""]),
         changed(&["set /messages/1/content/0/thinking \"two\""]),
         changed(&["set /messages/1/content/0/signature \"b3R0ZXI0MTVhOTJmNjE4ZGI=\""]),
@@ -598,18 +602,18 @@ fn what_is_carried_back_is_what_was_said() {
     ];
     expect![[r#"
         E2 Differs
-        E2 prompt main 2 /messages/1/content/1/text: a carried-back text differs: I send two. / I send both.
+        E2 prompt main 2 /messages/1/content/1/text: a carried-back text block differs: I send two. / I send both.
         E2 Differs
-        E2 prompt main 2 /messages/1/content/0/thinking: a carried-back thinking differs: two of them / two
+        E2 prompt main 2 /messages/1/content/0/thinking: a carried-back thinking block differs: two of them / two
         E2 Differs
-        E2 prompt main 2 /messages/1/content/0/signature: a carried-back thinking differs: c2lnMTRkZDU3MWE5ZTA4Nzc= / b3R0ZXI0MTVhOTJmNjE4ZGI=
+        E2 prompt main 2 /messages/1/content/0/signature: a carried-back thinking block differs: c2lnMTRkZDU3MWE5ZTA4Nzc= / b3R0ZXI0MTVhOTJmNjE4ZGI=
         E0 Differs
-        E0 prompt main 2 /messages/1/content/0: a carried-back thinking is missing: {"type":"thinking","thinking":"two of them","signature":"c2lnMTRkZDU3MWE5ZTA4Nzc="} / -
+        E0 prompt main 2 /messages/1/content/0: a carried-back thinking block is missing: {"type":"thinking","thinking":"two of them","signature":"c2lnMTRkZDU3MWE5ZTA4Nzc="} / -
         E0 Differs
-        E0 prompt main 2 /messages/1/content/1: a carried-back text is missing: {"type":"text","text":"I send two."} / -
+        E0 prompt main 2 /messages/1/content/1: a carried-back text block is missing: {"type":"text","text":"I send two."} / -
         E0 Differs
-        E0 prompt main 2 /messages/1/content/2: a carried-back text is new: - / {"type":"text","text":"(nothing)"}
-    "#]].assert_eq(&told.concat());
+        E0 prompt main 2 /messages/1/content/2: a carried-back text block is new: - / {"type":"text","text":"(nothing)"}
+    "#]].assert_eq(&lines.concat());
 }
 
 #[test]
@@ -621,34 +625,34 @@ fn what_was_said_elsewhere_is_not_what_was_said_here() {
     let changed = |changes: &[(&str, &str)]| {
         let mut candidate = golden.clone();
         changes.iter().for_each(|(request, line)| change(&mut candidate, request, line));
-        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+        rendered(&judged(&golden, &candidate, "format = 1", Level::E3))
     };
     let other_lane = "set /messages/1/content/1/text \"I read both files.\"";
-    let told = [
+    let lines = [
         changed(&[("r4", other_lane), ("r6", other_lane)]),
         changed(&[("r6", "swap /messages/1/content/1/text /messages/3/content/1/text")]),
-        // What the model did not say is the harness's own, whatever stands beside it.
+        // Content that the model did not say belongs to the harness.
         changed(&[("r5", "add /messages/1/content/1/mood \"good\"")]),
         changed(&[("r5", "add /messages/1/content/2/mood \"good\"")]),
     ];
     expect![[r#"
         E2 Differs
-        E2 prompt main 2 /messages/1/content/1/text: a carried-back text differs: I send two. / I read both files.
+        E2 prompt main 2 /messages/1/content/1/text: a carried-back text block differs: I send two. / I read both files.
         E2 Differs
-        E2 prompt main 3 /messages/1/content/1/text: a carried-back text differs: I send two. / I ask after one.
-        E2 prompt main 3 /messages/3/content/1/text: a carried-back text differs: I ask after one. / I send two.
+        E2 prompt main 3 /messages/1/content/1/text: a carried-back text block differs: I send two. / I ask after one.
+        E2 prompt main 3 /messages/3/content/1/text: a carried-back text block differs: I ask after one. / I send two.
         E1 Differs
-        E1 prompt sub-1 2 /messages/1/content/1/mood: a carried-back text has a new value: - / good
+        E1 prompt sub-1 2 /messages/1/content/1/mood: a carried-back text block has a new value: - / good
         E1 Differs
         E1 calls sub-1 2 /messages/1/content/2/mood: a call of `Read` has a new value: - / good
-    "#]].assert_eq(&told.concat());
+    "#]].assert_eq(&lines.concat());
 }
 
 #[test]
 fn masks_cover_times_and_nothing_that_looks_like_them() {
     let said = |text: &str| {
         let mut story = story(Dialect::OpenAiChat);
-        story.told("r5").body["messages"][3]["content"] = text.into();
+        story.exchange_mut("r5").body["messages"][3]["content"] = text.into();
         story
     };
     let level = |golden: &str, candidate: &str| {
@@ -684,9 +688,9 @@ fn masks_leave_what_somebody_chose() {
         let mut story = story(Dialect::OpenAiChat);
         story.facts.day = Day::of_timestamp("2026-11-15T12:00:00Z");
         match surface {
-            "system" => story.told("r1").body["messages"][0]["content"] = text.into(),
-            "user" => story.told("r1").body["messages"][1]["content"][0]["text"] = text.into(),
-            _ => story.told("r5").body["messages"][3]["content"] = text.into(),
+            "system" => story.exchange_mut("r1").body["messages"][0]["content"] = text.into(),
+            "user" => story.exchange_mut("r1").body["messages"][1]["content"][0]["text"] = text.into(),
+            _ => story.exchange_mut("r5").body["messages"][3]["content"] = text.into(),
         }
         story
     };
@@ -748,8 +752,8 @@ fn only_what_is_called_an_id_or_looks_like_one_is_one() {
     // Even where it is the only header that speaks of a session.
     let mode = |mode: &str| {
         let mut story = story(Dialect::OpenAiChat);
-        for told in &mut story.exchanges {
-            told.headers = vec![wire::Header::Plain { name: "x-session-mode".into(), value: mode.into() }];
+        for lines in &mut story.exchanges {
+            lines.headers = vec![wire::Header::Plain { name: "x-session-mode".into(), value: mode.into() }];
         }
         story
     };
@@ -817,11 +821,11 @@ fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
         E1 Differs
         E1 calls sub-1 2 /messages/1/content/0/input/path: a call of `Read` differs: abc123 / abc124
     "#]]
-    .assert_eq(&told(&judged(&golden, &candidate, "format = 1", Level::E3)));
+    .assert_eq(&rendered(&judged(&golden, &candidate, "format = 1", Level::E3)));
     // The model said another, and the harness carries that.
     let mut candidate = golden.clone();
     candidate.rename(&[("abc123", "abc124")]);
-    assert_eq!(told(&judged(&golden, &candidate, "format = 1", Level::E3)), "E3 Match\n");
+    assert_eq!(rendered(&judged(&golden, &candidate, "format = 1", Level::E3)), "E3 Match\n");
 }
 
 #[test]
@@ -830,7 +834,7 @@ fn only_what_names_a_thing_is_paired_as_an_id() {
         |mark: &str| format!("{}{mark}{}", "iVBORw0KGgo9a8B7c6D5".repeat(3), "4e3F2g1H0j9K8l7M".repeat(4));
     let said = |texts: [&str; 2], picture: &str| {
         let mut story = story(Dialect::AnthropicMessages);
-        let results = &mut story.told("r5").body["messages"][2]["content"];
+        let results = &mut story.exchange_mut("r5").body["messages"][2]["content"];
         results[0]["content"][0]["text"] = texts[0].into();
         results[1]["content"][0]["text"] = texts[1].into();
         let source = json!({"type": "base64", "media_type": "image/png", "data": picture});
@@ -848,7 +852,7 @@ fn only_what_names_a_thing_is_paired_as_an_id() {
         story.rename(&[("job_b7e219 has ended: boats", "boats"), ("job_b7e219", job)]);
         story
     };
-    let told = [
+    let lines = [
         ("a checksum", texts(["sum 0a1b2c3d4e5f60718293", ""], ["sum ffffffffffffffff0000", ""])),
         ("a commit", texts(["at 9f8e7d6c5b", ""], ["at 0123456789", ""])),
         ("a picture", level(said([""; 2], "abc123def"), said([""; 2], "abc124def"))),
@@ -860,7 +864,7 @@ fn only_what_names_a_thing_is_paired_as_an_id() {
         ("what is called otherwise", texts(["taskIdle: a161f93", ""], ["taskIdle: a87f835", ""])),
         ("a job that nobody asks after", level(launched("job_b7e219"), launched("job_0d1e2f"))),
     ];
-    let told: String = told.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
+    let lines: String = lines.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
     expect![[r#"
         a checksum: E2
         a commit: E2
@@ -873,7 +877,7 @@ fn only_what_names_a_thing_is_paired_as_an_id() {
         what is called otherwise: E2
         a job that nobody asks after: E3
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&lines);
 }
 
 #[test]
@@ -908,7 +912,7 @@ fn what_is_excluded_holds_no_level() {
 }
 
 #[test]
-fn one_change_is_told_once() {
+fn one_change_is_listed_once() {
     let swap = |story: &mut Story, requests: &[&str], line: &str| {
         requests.iter().for_each(|request| change(story, request, line));
     };
@@ -916,7 +920,7 @@ fn one_change_is_told_once() {
     let said = |requests: &[&str], line: &str| {
         let mut candidate = golden.clone();
         swap(&mut candidate, requests, line);
-        told(&judged(&golden, &candidate, "format = 1", Level::E3))
+        rendered(&judged(&golden, &candidate, "format = 1", Level::E3))
     };
     let main = ["r1", "r4", "r6"];
     let all = [
@@ -986,7 +990,7 @@ fn results_in_another_order_matter_where_order_is_promised() {
         E3 Match
         E3 results sub-1 2 /messages/2/content/0: the order of the results differs, which this harness does not promise: call_r3 / call_r4
         results of one message were compared in any order, because this harness sends them as they end
-        sub-1, sub-2 were started together; they were aligned by their prompts, not by their numbers"#]].assert_eq(&format!("{}{}", told(&verdict), verdict.notes.join("\n")));
+        sub-1, sub-2 were started together; they were aligned by their prompts, not by their numbers"#]].assert_eq(&format!("{}{}", rendered(&verdict), verdict.notes.join("\n")));
 }
 
 #[test]
@@ -1003,7 +1007,10 @@ fn all_rules_that_are_offered_can_be_pasted_at_once() {
             verdict.differences.iter().filter_map(|it| it.suggested_rule.as_deref()).collect();
         assert!(rules.iter().collect::<std::collections::BTreeSet<_>>().len() < rules.len(), "{rules:?}");
         let verdict = judged(&golden, &candidate, &rules.concat(), wanted);
-        assert_eq!(told(&verdict), "E4 Match\n".replace("E4", if wanted == Level::E3 { "E3" } else { "E4" }));
+        assert_eq!(
+            rendered(&verdict),
+            "E4 Match\n".replace("E4", if wanted == Level::E3 { "E3" } else { "E4" })
+        );
         assert!(wanted == Level::E3 || rules.iter().all(|rule| rule.starts_with("[[exclude]]")), "{rules:?}");
     }
 }

@@ -28,10 +28,10 @@ fn own(golden: &Story, candidate: Story) -> Vec<Option<Race>> {
 fn with(story: &Story, requests: &[&str], [old, new]: [&str; 2]) -> Story {
     let mut story = story.clone();
     for id in requests {
-        let told = story.told(id);
-        let body = told.body.to_string();
+        let exchange = story.exchange_mut(id);
+        let body = exchange.body.to_string();
         assert!(body.contains(old), "{id} has no `{old}`");
-        told.body = serde_json::from_str(&body.replace(old, new)).expect("JSON");
+        exchange.body = serde_json::from_str(&body.replace(old, new)).expect("JSON");
     }
     story
 }
@@ -53,7 +53,7 @@ fn words_of_a_tool_are_racy_in_the_first_request_of_main_only() {
 }
 
 #[test]
-fn what_is_told_of_an_agent_is_racy_while_it_is_at_work() {
+fn progress_of_a_running_agent_is_racy() {
     for (name, dialect) in DIALECTS {
         let done = story(dialect);
         let mut golden = done.clone();
@@ -77,8 +77,9 @@ fn announcements_are_racy_where_two_agents_end_together() {
     assert_eq!(own(&both, with(&both, &["r6"], text)), [Some(Race::Announced)]);
     let more = |story: &Story| {
         let mut story = story.clone();
-        let told = story.told("r6").body["messages"].as_array_mut().and_then(|all| all.last_mut());
-        let content = told.expect("a message")["content"].as_array_mut().expect("blocks");
+        let exchange =
+            story.exchange_mut("r6").body["messages"].as_array_mut().and_then(|all| all.last_mut());
+        let content = exchange.expect("a message")["content"].as_array_mut().expect("blocks");
         let last = content.last_mut().and_then(|block| block.as_object_mut()).expect("a block");
         let marker = last.remove("cache_control").expect("a marker");
         let text = "job_a1f03c and job_b7e219 have ended, once more";
@@ -99,7 +100,7 @@ fn announcements_are_racy_where_two_agents_end_together() {
 fn a_text_before_a_reply_that_was_given_without_it_is_racy() {
     let late = |text: &str| {
         let mut story = story(dialect("anthropic"));
-        let message = story.told("r6").body["messages"][2]["content"].as_array_mut().expect("blocks");
+        let message = story.exchange_mut("r6").body["messages"][2]["content"].as_array_mut().expect("blocks");
         message.push(json!({"type": "text", "text": text}));
         story
     };
@@ -114,7 +115,7 @@ fn only_the_recordings_own_replay_in_its_order_calls_it_racy() {
     let notes = |verdict: &Verdict| verdict.notes.join("\n");
     let own = notes(&replayed(&golden, other.clone(), "golden", "recorded"));
     assert!(own.contains("the golden is racy at main, turn 1 (/tools/1/description), rule `start`"), "{own}");
-    // A harness that nobody named, or without a version, may be another one every time.
+    // An unnamed harness, or one without a version, may be another one each time.
     for hide in [|it: &mut Story| it.facts.version = None, |it: &mut Story| it.facts.harness = None] {
         let (mut golden, mut other) = (golden.clone(), other.clone());
         hide(&mut golden);

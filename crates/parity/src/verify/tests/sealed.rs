@@ -1,4 +1,4 @@
-//! Recordings on a disk that somebody changed after they were sealed.
+//! Recordings on disk that were changed after they were sealed.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use wire::Ending;
 
-use super::{Level, ParityRules, VerdictOutcome, told};
+use super::{Level, ParityRules, VerdictOutcome, rendered};
 use crate::verify;
 
 /// A sealed recording of one question.
@@ -66,7 +66,7 @@ fn check(edit: impl FnOnce(&Path), expected: Expect) {
     for (mine, theirs) in [(0, 1), (1, 0)] {
         let verdict = verify(&sources[mine], &sources[theirs], &ParityRules::default(), Level::E3);
         let notes: Vec<_> = verdict.notes.iter().filter(|note| note.contains("seal")).cloned().collect();
-        said.push_str(&format!("{}{}\n", told(&verdict), notes.join("\n")));
+        said.push_str(&format!("{}{}\n", rendered(&verdict), notes.join("\n")));
     }
     expected.assert_eq(&said);
 }
@@ -217,7 +217,9 @@ fn a_dump_that_cannot_be_read_is_no_match() {
         fs::write(cut.join(dump), &bytes[..100]).expect("written");
         let source = Source::open(&cut).expect("dumps");
         let verdict = verify(&source, &source, &ParityRules::default(), Level::E0);
-        let VerdictOutcome::Inconclusive(because) = &verdict.outcome else { panic!("{}", told(&verdict)) };
+        let VerdictOutcome::Inconclusive(because) = &verdict.outcome else {
+            panic!("{}", rendered(&verdict))
+        };
         assert!(because.contains(dump) && because.contains("was not compared"), "{because}");
     }
 }

@@ -11,11 +11,11 @@ use wire::dialect::Dialect;
 
 use crate::{ComparedRecording, RecordingFacts, RequestSource};
 
-/// A recording that only exists here.
+/// A recording in memory.
 #[derive(Clone)]
 pub(super) struct Story {
     pub(super) dialect: Dialect,
-    pub(super) exchanges: Vec<Told>,
+    pub(super) exchanges: Vec<StoryExchange>,
     pub(super) facts: RecordingFacts,
     /// `+r1` for a request, `-r1` for the end of its answer.
     events: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) struct Story {
 
 /// One exchange.
 #[derive(Clone)]
-pub(super) struct Told {
+pub(super) struct StoryExchange {
     pub(super) id: &'static str,
     pub(super) method: String,
     pub(super) path: String,
@@ -34,7 +34,7 @@ pub(super) struct Told {
     reply: Option<Reply>,
 }
 
-/// What a conversation is made of here.
+/// An element of a conversation.
 enum Said {
     User(Vec<&'static str>),
     Calls(Vec<(&'static str, &'static str, Value)>),
@@ -71,7 +71,7 @@ pub(super) fn story(dialect: Dialect) -> Story {
     let subs = [("ses_1f2e3d4c5b", Some(main.0)), ("ses_2c4d6e8f0a", Some(main.0))];
     let opening = || vec![User(vec!["Plan the trip.", "It is 2026-11-15."])];
     let done = ("call_p5", "job_a1f03c is done after all: high at noon");
-    let told = User(vec!["job_b7e219 has ended: boats are in"]);
+    let announced = User(vec!["job_b7e219 has ended: boats are in"]);
     let tides = || vec![User(vec!["Look at the tides."])];
     let files = Results(vec![("call_r3", "low at dawn"), ("call_r4", "new on friday the third")]);
     let with = |mut history: Vec<Said>, more: Vec<Said>| {
@@ -79,28 +79,28 @@ pub(super) fn story(dialect: Dialect) -> Story {
         history
     };
     let exchanges = vec![
-        told_by(dialect, "r1", main, opening(), Some(spawns())),
-        told_by(dialect, "r2", subs[0], tides(), Some(reads())),
-        told_by(
+        exchange(dialect, "r1", main, opening(), Some(spawns())),
+        exchange(dialect, "r2", subs[0], tides(), Some(reads())),
+        exchange(
             dialect,
             "r3",
             subs[1],
             vec![User(vec!["Look at the boats."])],
             Some(User(vec!["boats are in"])),
         ),
-        told_by(dialect, "r4", main, acknowledged(), Some(poll())),
-        told_by(
+        exchange(dialect, "r4", main, acknowledged(), Some(poll())),
+        exchange(
             dialect,
             "r5",
             subs[0],
             with(tides(), vec![reads(), files]),
             Some(User(vec!["high at noon"])),
         ),
-        told_by(
+        exchange(
             dialect,
             "r6",
             main,
-            with(acknowledged(), vec![poll(), Results(vec![done]), told]),
+            with(acknowledged(), vec![poll(), Results(vec![done]), announced]),
             Some(User(vec!["All is planned."])),
         ),
     ];
@@ -121,8 +121,8 @@ pub(super) fn story(dialect: Dialect) -> Story {
 pub(super) fn talk(dialect: Dialect, back: &str) -> Story {
     let main = ("ses_0a1b2c3d4e", None);
     let opening = || vec![User(vec!["Is the tide in?"])];
-    let first = told_by(dialect, "r1", main, opening(), Some(User(vec!["It is coming in."])));
-    let mut second = told_by(dialect, "r2", main, opening(), Some(User(vec!["At noon."])));
+    let first = exchange(dialect, "r1", main, opening(), Some(User(vec!["It is coming in."])));
+    let mut second = exchange(dialect, "r2", main, opening(), Some(User(vec!["At noon."])));
     let list = if dialect == Dialect::OpenAiResponses { "input" } else { "messages" };
     let messages = second.body[list].as_array_mut().expect("a list");
     messages.push(json!({"role": "assistant", "content": back}));
@@ -131,13 +131,13 @@ pub(super) fn talk(dialect: Dialect, back: &str) -> Story {
     Story { exchanges: vec![first, second], events, ..story(dialect) }
 }
 
-fn told_by(
+fn exchange(
     dialect: Dialect,
     id: &'static str,
     (session, parent): (&str, Option<&str>),
     history: Vec<Said>,
     reply: Option<Said>,
-) -> Told {
+) -> StoryExchange {
     let plain = |name: &str, value: &str| Header::Plain { name: name.into(), value: value.into() };
     let mut headers = vec![
         plain("User-Agent", "boatswain/1.2.3"),
@@ -164,7 +164,7 @@ fn told_by(
         Dialect::OpenAiResponses => responses(session, is_main, &history),
     };
     let reply = reply.map(|said| answer(id, said));
-    Told { id, method: "POST".into(), path: path.into(), headers, body, status: 200, reply }
+    StoryExchange { id, method: "POST".into(), path: path.into(), headers, body, status: 200, reply }
 }
 
 fn answer(id: &str, said: Said) -> Reply {
@@ -292,7 +292,7 @@ fn responses(session: &str, is_main: bool, history: &[Said]) -> Value {
         "tools": offered(is_main).into_iter().map(tool).collect::<Vec<_>>(), "stream": true})
 }
 
-impl Told {
+impl StoryExchange {
     fn asks_no_model(&self) -> bool {
         self.method == "GET"
             || self.path.ends_with("/count_tokens")
@@ -313,14 +313,15 @@ impl Told {
 }
 
 impl Story {
-    pub(super) fn told(&mut self, id: &str) -> &mut Told {
-        self.exchanges.iter_mut().find(|told| told.id == id).expect("an exchange of the story")
+    pub(super) fn exchange_mut(&mut self, id: &str) -> &mut StoryExchange {
+        self.exchanges.iter_mut().find(|exchange| exchange.id == id).expect("an exchange of the story")
     }
 
     /// With a side call about a text.
     pub(super) fn with_title(mut self, id: &'static str, text: &'static str) -> Self {
         let said = vec![User(vec![text])];
-        let mut title = told_by(self.dialect, id, ("ses_3b5d7f9a1c", None), said, Some(User(vec!["A trip"])));
+        let mut title =
+            exchange(self.dialect, id, ("ses_3b5d7f9a1c", None), said, Some(User(vec!["A trip"])));
         title.body.as_object_mut().expect("an object").remove("tools");
         self.exchanges.push(title);
         self.events.extend(["+", "-"].map(|sign| format!("{sign}{id}")));
@@ -331,7 +332,7 @@ impl Story {
     pub(super) fn with_probe(mut self, id: &'static str, path: &str) -> Self {
         let probe = self.exchanges[0].clone();
         let (method, body) = ("GET".to_owned(), Value::Null);
-        self.exchanges.push(Told { id, method, path: path.to_owned(), body, reply: None, ..probe });
+        self.exchanges.push(StoryExchange { id, method, path: path.to_owned(), body, reply: None, ..probe });
         self.events.push(format!("+{id}"));
         self
     }
@@ -339,7 +340,7 @@ impl Story {
     /// With a call that no dialect reads, such as a count.
     pub(super) fn with_other(mut self, id: &'static str, path: &str, body: Value) -> Self {
         let other = self.exchanges[0].clone();
-        self.exchanges.push(Told { id, path: path.to_owned(), body, reply: None, ..other });
+        self.exchanges.push(StoryExchange { id, path: path.to_owned(), body, reply: None, ..other });
         self.events.push(format!("+{id}"));
         self
     }
@@ -347,7 +348,7 @@ impl Story {
     /// With a first try of the first request, which the provider had no room for.
     pub(super) fn with_failed_try(mut self, id: &'static str) -> Self {
         let first = self.exchanges[0].clone();
-        self.exchanges.insert(0, Told { id, status: 529, ..first });
+        self.exchanges.insert(0, StoryExchange { id, status: 529, ..first });
         self.events.splice(0..0, ["+", "-"].map(|sign| format!("{sign}{id}")));
         self
     }
@@ -355,18 +356,18 @@ impl Story {
     /// Puts other names everywhere.
     pub(super) fn rename(&mut self, names: &[(&str, &str)]) {
         let all = |text: String| names.iter().fold(text, |text, (old, new)| text.replace(old, new));
-        for told in &mut self.exchanges {
-            told.body = serde_json::from_str(&all(told.body.to_string())).expect("JSON");
-            let headers = serde_json::to_string(&told.headers).expect("JSON");
-            told.headers = serde_json::from_str(&all(headers)).expect("headers");
-            let reply = serde_json::to_string(&told.reply).expect("JSON");
-            told.reply = serde_json::from_str(&all(reply)).expect("a reply");
+        for exchange in &mut self.exchanges {
+            exchange.body = serde_json::from_str(&all(exchange.body.to_string())).expect("JSON");
+            let headers = serde_json::to_string(&exchange.headers).expect("JSON");
+            exchange.headers = serde_json::from_str(&all(headers)).expect("headers");
+            let reply = serde_json::to_string(&exchange.reply).expect("JSON");
+            exchange.reply = serde_json::from_str(&all(reply)).expect("a reply");
         }
     }
 
     /// The model thinks and says something before its calls, and the next requests carry it back.
     pub(super) fn says(&mut self, id: &str, thinking: &str, text: &str, carried: &[&str]) {
-        let reply = self.told(id).reply.as_mut().expect("an answer");
+        let reply = self.exchange_mut(id).reply.as_mut().expect("an answer");
         let Some(Block::ToolCall(call)) = reply.blocks.first().cloned() else { panic!("it makes no call") };
         reply.blocks.insert(0, Block::Text { text: text.to_owned() });
         reply.blocks.insert(
@@ -374,7 +375,8 @@ impl Story {
             Block::Thinking { text: thinking.to_owned(), signature: Some("c2lnMTRkZDU3MWE5ZTA4Nzc=".into()) },
         );
         for later in carried {
-            let mut messages = self.told(later).body["messages"].as_array_mut().expect("messages").iter_mut();
+            let mut messages =
+                self.exchange_mut(later).body["messages"].as_array_mut().expect("messages").iter_mut();
             let makes_it = |message: &&mut Value| message["content"][0]["id"] == call.id.as_str();
             let message = messages.find(makes_it).expect("it carries the call");
             let content = message["content"].as_array_mut().expect("blocks");
@@ -388,38 +390,39 @@ impl Story {
 
     /// Leaves an answer without its end.
     pub(super) fn cut(&mut self, id: &str) {
-        self.told(id).reply = None;
+        self.exchange_mut(id).reply = None;
     }
 
     /// Leaves an exchange out.
     pub(super) fn forget(&mut self, id: &str) {
-        self.exchanges.retain(|told| told.id != id);
+        self.exchanges.retain(|exchange| exchange.id != id);
     }
 
     /// The lanes, found as they would be in a recording.
     pub(super) fn ordered(&self) -> OrderedExchanges {
         let mut tracker = LaneTracker::new();
-        let by_id: HashMap<&str, &Told> = self.exchanges.iter().map(|told| (told.id, told)).collect();
+        let by_id: HashMap<&str, &StoryExchange> =
+            self.exchanges.iter().map(|exchange| (exchange.id, exchange)).collect();
         let mut exchanges = Vec::new();
         for event in &self.events {
             let (sign, id) = event.split_at(1);
-            let Some(told) = by_id.get(id) else { continue };
+            let Some(exchange) = by_id.get(id) else { continue };
             let request = RequestId::new(id);
-            if sign == "+" && told.asks_no_model() {
-                tracker.add_side_call(&request, &format!("{} {}", told.method, told.path));
+            if sign == "+" && exchange.asks_no_model() {
+                tracker.add_side_call(&request, &format!("{} {}", exchange.method, exchange.path));
             } else if sign == "+" {
-                let asked = told.asked();
+                let asked = exchange.asked();
                 let body = asked.body.bytes.clone().unwrap_or_default();
                 let prompt = self.dialect.decode_request(&body).expect("a request");
                 tracker.add_request(&request, &prompt, &asked.identity(&body, &prompt));
-                exchanges.push(summary(self.dialect, request, told.status));
-            } else if told.status != 200 {
+                exchanges.push(summary(self.dialect, request, exchange.status));
+            } else if exchange.status != 200 {
                 let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"full"}}"#;
                 tracker.add_response(
                     &request,
-                    &LaneResponse::decode(self.dialect, told.status, error.as_bytes()),
+                    &LaneResponse::decode(self.dialect, exchange.status, error.as_bytes()),
                 );
-            } else if let Some(reply) = &told.reply {
+            } else if let Some(reply) = &exchange.reply {
                 let body = self.dialect.encode_reply(reply).expect("a reply");
                 tracker.add_response(&request, &LaneResponse::decode(self.dialect, 200, &body));
             }
@@ -434,12 +437,13 @@ impl Story {
 
 impl RequestSource for Story {
     fn request(&self, id: &RequestId) -> Option<SourceRequest> {
-        self.exchanges.iter().find(|told| told.id == id.as_str()).map(Told::asked)
+        self.exchanges.iter().find(|exchange| exchange.id == id.as_str()).map(StoryExchange::asked)
     }
 
     fn reply_blocks(&self, id: &RequestId) -> Vec<Block> {
-        let told = self.exchanges.iter().find(|told| told.id == id.as_str() && told.status == 200);
-        let reply = told.and_then(|told| told.reply.clone());
+        let exchange =
+            self.exchanges.iter().find(|exchange| exchange.id == id.as_str() && exchange.status == 200);
+        let reply = exchange.and_then(|exchange| exchange.reply.clone());
         reply.map(|reply| reply.blocks).unwrap_or_default()
     }
 }
