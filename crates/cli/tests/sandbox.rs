@@ -644,13 +644,10 @@ fn what_a_command_in_the_background_makes_is_told() {
         &[],
     );
     let said: String = results.iter().map(|(_, text)| text.as_str()).collect();
-    for made in ["`.envrc` is protected", "`sub/.git` is protected"] {
+    for made in ["`.envrc` is a protected place", "`sub/.git` is a protected place"] {
         assert!(said.contains(made), "{results:?}");
         let by_itself = |text: &str| text.contains(&format!("in the background: {made}"));
-        assert!(
-            by_itself(&said) || said.contains("may have been made by a command in the background"),
-            "{said}"
-        );
+        assert!(by_itself(&said) || said.contains("a background command may have created it"), "{said}");
         assert!(told.contains(made) || told.contains("✗ bash failed"), "{told}");
     }
     world.assert_untouched();
