@@ -272,7 +272,7 @@ fn a_verdict_is_a_page_with_or_without_its_recordings() {
     std::fs::rename(env.path("rec"), env.path("moved")).unwrap();
     let said = env.run(&["report", "verdict.json", "--out", "alone.html"]);
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.stderr.contains("the page has the verdict alone"), "{said:?}");
+    assert!(said.stderr.contains("the page shows only the verdict"), "{said:?}");
     let mut browser = Browser::open(&env.path("alone.html"), 1280, 800);
     assert!(count(&mut browser, "[data-difference]") > 0);
     is_in_order(&mut browser, "a verdict alone");

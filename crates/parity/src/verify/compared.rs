@@ -6,8 +6,8 @@ use recording::source::{OrderedExchanges, SourceRequest};
 use recording::{Manifest, Replay};
 use session::{Block, RequestId};
 
-use super::compare::Day;
-use super::project::has_made_up_id;
+use super::day::Day;
+use super::id_shape::has_made_up_id;
 
 /// Length of a value that is no ordinary word.
 const LONG: usize = 20;

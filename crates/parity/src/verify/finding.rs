@@ -175,8 +175,5 @@ pub(super) fn on_side<T>(side: usize, value: T) -> [Option<T>; 2] {
     if side == 0 { [Some(value), None] } else { [None, Some(value)] }
 }
 
-/// The name of a side in messages.
-pub(super) const SIDES: [&str; 2] = ["golden", "candidate"];
-
 /// A pair of units, of which one may be missing.
 pub(super) type UnitPair<'u> = [Option<&'u Unit>; 2];

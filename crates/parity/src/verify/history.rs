@@ -5,8 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::align::Row;
 use super::project::{RequestUnits, Unit, UnitKind};
+use super::row::Row;
 
 /// The units, markers and orders of the turns so far.
 #[derive(Default)]

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use recording::lanes::{JobCall, Lane, LaneJob, Lanes};
 
-use super::align::PairedRecordings;
 use super::project::{Unit, UnitKind};
 
 /// Names and calls of the jobs that a lane started.
@@ -46,19 +45,6 @@ impl JobNames {
             words(launch.unwrap_or_default()).filter(is_name).for_each(add);
         }
         names
-    }
-
-    /// Collects the names of both sides' jobs in a pair of lanes. Both use the golden's names of the jobs.
-    pub(super) fn of_pair(recordings: &PairedRecordings<'_>, pair: usize) -> [Self; 2] {
-        [0, 1].map(|side| {
-            let Some(lane) = recordings.lane(side, pair) else { return Self::default() };
-            let name = |job: &str| match side {
-                0 => job.to_owned(),
-                _ => recordings.counterpart(1, job).unwrap_or_else(|| format!("{job} of the candidate")),
-            };
-            let of = &recordings.sides[side];
-            Self::of(of.lanes(), &of.jobs, lane, name)
-        })
     }
 
     /// Returns the words that name a job.

@@ -9,8 +9,8 @@ use session::{Block, RequestId};
 use wire::dialect::{Dialect, Prompt};
 use wire::json::Document;
 
-use super::compare::Day;
 use super::compared::{ComparedRecording, RecordingFacts, RequestSource};
+use super::day::Day;
 use super::project::UnitCollector;
 use super::rules::ParityRules;
 use crate::cached::CacheCollector;

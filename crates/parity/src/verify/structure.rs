@@ -1,5 +1,6 @@
 //! Differences of structure: order, shape, lanes and jobs. Each has its level and its words in one table.
 
+use super::text::SIDES;
 use crate::verdict::Level;
 
 /// A difference in something other than a value.
@@ -86,7 +87,7 @@ impl Structure {
     /// Returns the highest level that still holds with this difference, and its description.
     pub(super) fn level_and_words(&self) -> (Option<Level>, String) {
         use Level::{E0, E1, E2, E3};
-        let side = |side: &usize| super::finding::SIDES[*side];
+        let side = |side: &usize| SIDES[*side];
         let (level, words): (Level, &str) = match self {
             Self::Marker(ChangeKind::Gone) => (E1, "a cache marker is missing"),
             Self::Marker(ChangeKind::New) => (E1, "a cache marker is new"),

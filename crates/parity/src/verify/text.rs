@@ -2,6 +2,9 @@
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 
+/// Names of the two sides in messages.
+pub(super) const SIDES: [&str; 2] = ["golden", "candidate"];
+
 /// Returns the digest of a value.
 pub(super) fn hashed(value: impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(value)

@@ -7,9 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use recording::lanes::{Lane, LaneKind, Lanes, Turn};
 
-use super::sequence::{Row, align_sequences};
+use super::sequence::align_sequences;
 use super::similarity::{RequestSimilarity, UnitSimilarity};
 use crate::verify::project::ProjectedRecording;
+use crate::verify::row::Row;
 
 /// A lane of the golden and its counterpart. One of them may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]

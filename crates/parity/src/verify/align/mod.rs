@@ -6,5 +6,4 @@ mod similarity;
 mod units;
 
 pub(super) use lanes::{PairedRecordings, spawn_place};
-pub(super) use sequence::Row;
 pub(super) use units::{align_units, moved_calls};

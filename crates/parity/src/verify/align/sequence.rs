@@ -1,7 +1,6 @@
 //! Alignment of two sequences.
 
-/// An index into the golden's sequence, the candidate's, or both.
-pub(in crate::verify) type Row = (Option<usize>, Option<usize>);
+use crate::verify::row::Row;
 
 /// Limit for the table of scores. Longer sequences are paired by index.
 const MAX_CELLS: usize = 4_000_000;

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::sequence::{Row, align_sequences};
+use super::sequence::align_sequences;
 use crate::verify::history::LaneHistory;
 use crate::verify::job_names::JobNames;
 use crate::verify::project::{RequestUnits, Unit, UnitKind};
+use crate::verify::row::Row;
 
 /// Aligns two conversations: in order, but results by the calls that they answer.
 pub(in crate::verify) fn align_units(

@@ -12,8 +12,9 @@ use regex::{Regex, RegexBuilder};
 use crate::verdict::Surface;
 use crate::verify::align::PairedRecordings;
 use crate::verify::finding::TurnPlace;
+use crate::verify::id_shape::{SHORTEST, looks_like_id};
 use crate::verify::job_names::JobNames;
-use crate::verify::project::{ProjectedRecording, SHORTEST, UnitKind, looks_like_id};
+use crate::verify::project::{ProjectedRecording, UnitKind};
 use crate::verify::text::hashed;
 
 /// A place where two ids were observed as a pair.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 
-use super::day::Day;
 use crate::verdict::{MaskUse, Surface};
 use crate::verify::compared::RecordingFacts;
+use crate::verify::day::Day;
 
 /// Index of a mask in [`MASKS`], followed by [`OTHERS`].
 pub(super) type MaskNumber = usize;

@@ -3,7 +3,6 @@
 //! The result is a list of [`Finding`](super::finding::Finding)s. This step does not decide levels.
 
 mod carried;
-mod day;
 mod ids;
 mod mask;
 mod named;
@@ -22,7 +21,6 @@ use super::job_names::JobNames;
 use super::rules::AppliedRules;
 use crate::verdict::MaskUse;
 
-pub(super) use day::Day;
 #[cfg(test)]
 pub(super) use race::is_of;
 pub(super) use race::is_own_replay;
@@ -93,7 +91,7 @@ impl LaneComparison {
     pub(super) fn new(recordings: &PairedRecordings<'_>, number: usize) -> Self {
         Self {
             number,
-            jobs: JobNames::of_pair(recordings, number),
+            jobs: job_names(recordings, number),
             history: LaneHistory::default(),
             requests: Default::default(),
         }
@@ -102,4 +100,17 @@ impl LaneComparison {
     fn at(&self, turn: u32) -> TurnPlace {
         TurnPlace { lane: self.number, turn }
     }
+}
+
+/// Collects the names of both sides' jobs in a pair of lanes. Both use the golden's names of the jobs.
+fn job_names(recordings: &PairedRecordings<'_>, pair: usize) -> [JobNames; 2] {
+    [0, 1].map(|side| {
+        let Some(lane) = recordings.lane(side, pair) else { return JobNames::default() };
+        let name = |job: &str| match side {
+            0 => job.to_owned(),
+            _ => recordings.counterpart(1, job).unwrap_or_else(|| format!("{job} of the candidate")),
+        };
+        let of = &recordings.sides[side];
+        JobNames::of(of.lanes(), &of.jobs, lane, name)
+    })
 }

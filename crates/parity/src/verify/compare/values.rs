@@ -2,12 +2,13 @@
 
 use wire::json::{Document, Value, ValueKind as JsonKind};
 
-use super::day::Day;
 use super::ids::{IdPair, IdPairing, IdPlace};
 use super::mask::{MaskTally, MaskedText, Masks, other_mask, text_mask};
 use crate::verdict::Surface;
+use crate::verify::day::Day;
 use crate::verify::finding::TurnPlace;
-use crate::verify::project::{UnitKind, has_made_up_id};
+use crate::verify::id_shape::has_made_up_id;
+use crate::verify::project::UnitKind;
 use crate::verify::rules::{AppliedRules, Effect};
 
 /// Differences of one unit that are listed. Further ones are counted.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use wire::Header;
 
 use super::body::Projector;
-use super::id_shape::has_made_up_id;
 use super::unit::{Unit, UnitKind};
+use crate::verify::id_shape::has_made_up_id;
 
 /// Names of this machine in an address.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];

@@ -5,11 +5,9 @@
 
 mod body;
 mod head;
-mod id_shape;
 mod recording;
 mod unit;
 
 pub(super) use body::HOLE;
-pub(super) use id_shape::{SHORTEST, has_made_up_id, looks_like_id};
 pub(super) use recording::{ProjectedRecording, UnitCollector};
 pub(super) use unit::{RequestUnits, Unit, UnitKind};

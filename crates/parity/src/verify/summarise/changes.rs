@@ -8,10 +8,10 @@ use wire::json::Document;
 use crate::verdict::{Level, Surface};
 use crate::verify::changes::Changes;
 use crate::verify::classify::{Classified, ClassifiedDifference};
-use crate::verify::finding::{Difference, SIDES, Subject, UnpairedUnit, ValueAgreement, ValueDifference};
+use crate::verify::finding::{Difference, Subject, UnpairedUnit, ValueAgreement, ValueDifference};
 use crate::verify::project::UnitKind;
 use crate::verify::structure::{ChangeKind, Structure};
-use crate::verify::text::short;
+use crate::verify::text::{SIDES, short};
 
 /// Collects the changes of all findings.
 pub(super) fn collect(findings: &[Classified]) -> Changes {

@@ -9,9 +9,10 @@ use crate::surface::Surface;
 use crate::verdict::Level;
 use crate::verify::align::{PairedRecordings, spawn_place};
 use crate::verify::changes::{Changes, listed};
-use crate::verify::finding::{Finding, Findings, SIDES, TurnPlace, on_side};
+use crate::verify::finding::{Finding, Findings, TurnPlace, on_side};
 use crate::verify::project::{ProjectedRecording, UnitKind};
 use crate::verify::structure::{ChangeKind, Structure};
+use crate::verify::text::SIDES;
 
 pub(super) const DEFINITION: SurfaceDefinition = SurfaceDefinition {
     has_unit: |kind, _| matches!(kind, UnitKind::RequestLine | UnitKind::Identity),

@@ -14,7 +14,7 @@ use wire::dialect::Dialect;
 
 use self::change::change;
 use self::story::{Story, story, talk};
-use super::compare::Day;
+use super::day::Day;
 use super::{ParityRules, compare};
 use crate::{Level, Verdict, VerdictDifference, VerdictOutcome};
 

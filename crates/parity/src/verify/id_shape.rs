@@ -1,10 +1,10 @@
 //! Recognition of ids by their shape.
 
 /// Length of the shortest word that may be an id by its shape.
-pub(in crate::verify) const SHORTEST: usize = 6;
+pub(super) const SHORTEST: usize = 6;
 
 /// Returns whether a word mixes letters and digits as ids do, and is not an ordinary word with a number.
-pub(in crate::verify) fn looks_like_id(word: &str) -> bool {
+pub(super) fn looks_like_id(word: &str) -> bool {
     let bytes = word.as_bytes();
     if bytes.len() < SHORTEST || !bytes.iter().any(u8::is_ascii_digit) {
         return false;
@@ -20,6 +20,6 @@ pub(in crate::verify) fn looks_like_id(word: &str) -> bool {
 }
 
 /// Returns whether a value, such as a header's, contains a word that looks like an id.
-pub(in crate::verify) fn has_made_up_id(value: &str) -> bool {
+pub(super) fn has_made_up_id(value: &str) -> bool {
     value.split(|c: char| !c.is_ascii_alphanumeric()).any(looks_like_id)
 }

@@ -18,7 +18,7 @@ pub struct Day {
 
 impl Day {
     /// Parses the day at the start of a text, as in `2026-11-15T12:00:00Z`.
-    pub(in crate::verify) fn of_timestamp(text: &str) -> Option<Self> {
+    pub(super) fn of_timestamp(text: &str) -> Option<Self> {
         let mut numbers = text.get(..10)?.split('-').map(|part| part.parse::<i64>().ok());
         let (year, month, day) = (numbers.next()??, numbers.next()??, numbers.next()??);
         // Months count 31 days. The error of a few days does not matter here.
