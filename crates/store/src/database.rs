@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::migrate::{STEPS, migrate};
 use crate::pool::Pool;
 use crate::writer::Writer;
-use crate::{Options, StoreError, index, open};
+use crate::{Options, StoreError, damage, index, open};
 
 /// One database.
 pub(crate) struct Database {
@@ -23,6 +23,13 @@ pub(crate) struct Database {
 impl Database {
     /// Opens the file, creates it if it is missing, and migrates it with these steps.
     pub(crate) fn open(path: &Path, options: Options, steps: &[&str]) -> Result<Self, StoreError> {
+        damage::check_files(path)?;
+        if !path.exists() {
+            open::create_filled(path, |new| {
+                let mut conn = open::open_writer(new, options)?;
+                migrate(&mut conn, new, steps)
+            })?;
+        }
         open::create_file(path)?;
         let mut conn = open::open_writer(path, options)?;
         migrate(&mut conn, path, steps)?;

@@ -74,6 +74,18 @@ pub enum StoreError {
         #[source]
         source: Arc<rusqlite::Error>,
     },
+    /// The database has no content, although a log or an earlier process says that it had.
+    #[error("the journal `{path}` is empty: data may be missing")]
+    Emptied {
+        /// The path of the database.
+        path: PathBuf,
+    },
+    /// The log is damaged before its end, so SQLite would drop committed transactions.
+    #[error("the log `{path}-wal` of the journal is damaged: data may be missing")]
+    LogDamaged {
+        /// The path of the database.
+        path: PathBuf,
+    },
     /// The journal has lost its version number.
     #[error("the journal `{path}` has no version number: move it away, or restore a backup from its folder")]
     NoVersion {

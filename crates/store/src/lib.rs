@@ -14,6 +14,7 @@
 #[cfg(feature = "bench")]
 pub mod bench;
 mod copy;
+mod damage;
 mod database;
 mod error;
 mod fallback;

@@ -2,8 +2,9 @@
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -57,6 +58,27 @@ pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         made => made.map(|_| ()).map_err(|error| failed(path, error)),
     }
+}
+
+/// Creates a journal that is never seen empty: `fill` creates it under another name, which is then linked to `path`.
+pub(crate) fn create_filled(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".new-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let new = PathBuf::from(new);
+    create_file(&new)?;
+    let linked = fill(&new).and_then(|()| match std::fs::hard_link(&new, path) {
+        // Another process created it first.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        linked => {
+            linked.map_err(|error| StoreError::Create { path: path.to_owned(), source: Arc::new(error) })
+        }
+    });
+    let _ = std::fs::remove_file(&new); // the link stays
+    linked
 }
 
 /// Opens the connection that writes.

@@ -123,6 +123,57 @@ async fn a_file_without_its_end_is_said_to_be_damaged() {
     assert!(matches!(refused(&path), StoreError::NotADatabase { .. } | StoreError::Corrupt { .. }));
 }
 
+/// Creates a journal with a log of several transactions, as a killed process leaves it. Returns copies of both files.
+async fn killed() -> (TempDir, PathBuf, Vec<u8>) {
+    let room = room();
+    room.store.start_run(main_run("m", "start"), ME).await.expect("started");
+    for n in 0..4 {
+        room.store.append(&run_id("m"), vec![prompt(&format!("more {n}"))]).await.expect("appended");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.db");
+    std::fs::copy(room.path(), &path).expect("copied");
+    let log = std::fs::read(format!("{}-wal", room.path().display())).expect("a log");
+    (folder, path, log)
+}
+
+#[tokio::test]
+async fn a_log_that_is_damaged_before_its_end_is_reported_and_left_unchanged() {
+    let (_folder, path, log) = killed().await;
+    let log_path = format!("{}-wal", path.display());
+    let frames = (log.len() - 32) / (24 + 4096);
+    assert!(frames > 3, "{frames}");
+    for at in [5, 32 + 8, 32 + 24 + 100, 32 + (frames / 2) * (24 + 4096) + 200] {
+        let mut damaged = log.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&log_path, &damaged).expect("written");
+        let error = refused(&path);
+        assert!(matches!(error, StoreError::LogDamaged { .. }), "{at}: {error:?}");
+        assert_eq!(std::fs::read(&log_path).expect("there"), damaged, "{at}");
+    }
+    // A torn end was never committed.
+    for end in [log.len() - 1, log.len() - 3000, 32] {
+        std::fs::write(&log_path, &log[..end]).expect("written");
+        drop(open(&path).unwrap_or_else(|error| panic!("{end}: {error}")));
+        assert!(!std::fs::exists(&log_path).expect("looked"), "{end}: the rest was used");
+        std::fs::write(&log_path, &log).expect("written");
+        std::fs::remove_file(format!("{}-shm", path.display())).ok();
+    }
+}
+
+#[tokio::test]
+async fn a_journal_that_lost_its_content_is_reported_and_left_unchanged() {
+    let (_folder, path) = used().await;
+    std::fs::write(&path, "").expect("cut");
+    assert!(matches!(refused(&path), StoreError::Emptied { .. }));
+    assert_eq!(std::fs::metadata(&path).expect("there").len(), 0);
+    let (_folder, path, log) = killed().await;
+    std::fs::write(format!("{}-wal", path.display()), &log).expect("written");
+    std::fs::remove_file(&path).expect("removed");
+    assert!(matches!(refused(&path), StoreError::Emptied { .. }));
+    assert!(!path.exists());
+}
+
 #[tokio::test]
 async fn damage_in_the_middle_is_found_by_reading_and_by_the_check() {
     let (_folder, path) = used().await;

@@ -1,0 +1,91 @@
+//! Finds lost data in the files of a journal that SQLite would drop silently.
+//!
+//! SQLite takes an empty file for a new database, and reads a write-ahead log only up to the first damaged frame. In
+//! both cases it would then overwrite the rest. So the files are checked before SQLite opens them, and left unchanged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+
+/// Length of the log's header, and of the header of each frame.
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// Number of reads of a log that another process starts anew meanwhile.
+const READS: usize = 3;
+
+/// Fails if the database lost its content, or if its log is damaged before its end.
+pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
+    let log = log_of(path);
+    let length = |path: &Path| fs::metadata(path).map(|file| file.len()).ok();
+    let is_empty = length(path) == Some(0);
+    let is_missing = length(path).is_none() && length(&log).is_some_and(|length| length > 0);
+    if is_empty || is_missing {
+        return Err(StoreError::Emptied { path: path.to_owned() });
+    }
+    for _ in 0..READS {
+        let Ok(bytes) = fs::read(&log) else { return Ok(()) };
+        if !has_gap(&bytes) {
+            return Ok(());
+        }
+        // With the same header, no process has started the log again, and only its end may have changed.
+        let is_stable = fs::read(&log).is_ok_and(|now| now.get(..HEADER) == bytes.get(..HEADER));
+        if is_stable {
+            return Err(StoreError::LogDamaged { path: path.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
+/// Returns whether a log has a damaged frame before a later transaction was committed. A damaged end alone is normal
+/// after a kill: that transaction was not committed.
+fn has_gap(log: &[u8]) -> bool {
+    let Some(header) = log.get(..HEADER) else { return false };
+    let page = number(header, 8) as usize;
+    let is_big_endian = number(header, 0) & 1 == 1;
+    let mut sums = checksum([0, 0], &header[..24], is_big_endian);
+    let has_frames = log.len() > HEADER + FRAME_HEADER;
+    if number(header, 0) & !1 != 0x377f_0682
+        || !page.is_power_of_two()
+        || sums != [number(header, 24), number(header, 28)]
+    {
+        return has_frames;
+    }
+    let (mut is_damaged, mut commits_after) = (false, false);
+    for frame in log[HEADER..].chunks_exact(FRAME_HEADER + page) {
+        let is_current = frame[8..16] == header[16..24];
+        if commits_after && is_current {
+            return true;
+        }
+        if !is_damaged {
+            sums = checksum(sums, &frame[..8], is_big_endian);
+            sums = checksum(sums, &frame[FRAME_HEADER..], is_big_endian);
+            is_damaged = !is_current || sums != [number(frame, 16), number(frame, 20)];
+        }
+        commits_after |= is_damaged && is_current && number(frame, 4) != 0;
+    }
+    false
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// Computes the checksum of SQLite's log, which continues from frame to frame.
+fn checksum([mut a, mut b]: [u32; 2], bytes: &[u8], is_big_endian: bool) -> [u32; 2] {
+    let word = |four: &[u8]| {
+        let four = four.try_into().expect("four bytes");
+        if is_big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
+    };
+    for pair in bytes.chunks_exact(8) {
+        a = a.wrapping_add(word(&pair[..4])).wrapping_add(b);
+        b = b.wrapping_add(word(&pair[4..])).wrapping_add(a);
+    }
+    [a, b]
+}
