@@ -10,21 +10,36 @@ use crate::paths;
 
 /// Opens the journal in the data folder.
 pub(crate) fn open() -> anyhow::Result<Store> {
-    let data = paths::data_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
-    let path = data.join("store.db");
+    let path = default_path()?;
     Store::open(&path, Options::default()).map_err(|error| {
         let hint = hint(&error, &path);
         crate::failure::classify(exit_kind(&error), hint, error.into())
     })
 }
 
+/// Returns the path of the journal in the data folder.
+pub(crate) fn default_path() -> anyhow::Result<std::path::PathBuf> {
+    let data = paths::data_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
+    Ok(data.join("store.db"))
+}
+
+/// Returns a command that moves all files of a journal away. SQLite would apply the old log to a new journal.
+pub(crate) fn move_away(path: &std::path::Path) -> String {
+    let path = path.display();
+    format!("for f in {path} {path}-wal {path}-shm; do mv $f $f.bad; done")
+}
+
 /// Chooses the exit code of a journal error.
 pub(crate) fn exit_kind(error: &store::StoreError) -> ExitKind {
     use store::StoreError as Is;
     match error {
-        Is::Full { .. } | Is::Disk { .. } | Is::Locked { .. } | Is::Corrupt { .. } | Is::Removed { .. } => {
-            ExitKind::Outside
-        }
+        Is::Full { .. }
+        | Is::Disk { .. }
+        | Is::Locked { .. }
+        | Is::Corrupt { .. }
+        | Is::Removed { .. }
+        | Is::Emptied { .. }
+        | Is::LogDamaged { .. } => ExitKind::Outside,
         Is::Sqlite(_) | Is::Row { .. } | Is::WriterGone | Is::Misuse(_) | Is::SqliteTooOld { .. } => {
             ExitKind::Bug
         }
@@ -35,13 +50,12 @@ pub(crate) fn exit_kind(error: &store::StoreError) -> ExitKind {
 /// Returns a command that helps with a journal error.
 pub(crate) fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
     use store::StoreError as Is;
+    let away = move_away(path);
     let path = path.display();
     Some(match error {
         Is::NotADatabase { .. } => format!("mv {path} {path}.bad"),
-        // SQLite would apply the old log to a new journal.
-        Is::Corrupt { .. } | Is::NoVersion { .. } => {
-            format!("for f in {path} {path}-wal {path}-shm; do mv $f $f.bad; done")
-        }
+        Is::Corrupt { .. } | Is::NoVersion { .. } => away,
+        Is::Emptied { .. } | Is::LogDamaged { .. } => "offshoot journal check".to_owned(),
         Is::NotOurs { .. } => "set OFFSHOOT_DATA_DIR to another folder".to_owned(),
         Is::Removed { .. } => format!("ls -l {path}*"),
         Is::Locked { .. } => format!("fuser {path}"),

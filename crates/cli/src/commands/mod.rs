@@ -13,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod journal;
 pub(crate) mod man;
 pub(crate) mod normalize;
 pub(crate) mod proxy;
