@@ -481,6 +481,23 @@ fn a_journal_that_cannot_be_used_is_said_and_left_alone() {
 }
 
 #[test]
+fn a_journal_that_lost_its_content_is_not_shown_as_empty() {
+    let env = world(SCRIPT);
+    assert_eq!(run(&env, &["What does it say?"]).code, Some(0));
+    let sound = env.run(&["journal", "check"]);
+    assert_eq!(sound.code, Some(0), "{sound:?}");
+    assert!(sound.stdout.starts_with("PASS  "), "{sound:?}");
+    env.write("data/store.db", "");
+    for command in [&["ps"][..], &["journal", "check"]] {
+        let said = env.run(command);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(3), ""), "{said:?}");
+        assert!(said.stderr.contains("is empty: data may be missing"), "{said:?}");
+    }
+    assert!(env.run(&["ps"]).stderr.contains("hint: offshoot journal check"), "the command that checks it");
+    assert_eq!(env.read("data/store.db"), "");
+}
+
+#[test]
 fn a_workspace_that_is_deleted_under_it_is_said_to_the_model_and_to_the_user() {
     let script = slow().replace(
         "text: \"It says alpha.\" }",
