@@ -4,7 +4,7 @@ use wire::dialect::Prompt;
 
 /// Ids of a request's sender. Each may be missing: some versions of harnesses send none.
 ///
-/// Ids never join requests that differ in their conversation. They only separate requests that look alike.
+/// Ids separate requests that look alike. They join requests only as evidence of a compaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Session of the harness.
@@ -15,6 +15,8 @@ pub struct Identity {
     pub parent: Option<String>,
     /// Session id in the body, which all agents of a session may share.
     pub body: Option<String>,
+    /// Address that the request was sent to, without its query.
+    pub endpoint: Option<String>,
     /// Id of the reply that the request continues, if it is sent instead of a history.
     pub follows: Option<String>,
 }
@@ -65,6 +67,11 @@ impl Identity {
         self.agrees_with(other) && (same(&self.session, &other.session) || same(&self.agent, &other.agent))
     }
 
+    /// Returns whether both may have been sent to the same address.
+    pub(super) fn shares_endpoint_with(&self, other: &Self) -> bool {
+        self.endpoint.is_none() || other.endpoint.is_none() || self.endpoint == other.endpoint
+    }
+
     /// Copies the ids that are missing here.
     pub(super) fn learn(&mut self, other: &Self) {
         for (mine, theirs) in [
@@ -72,6 +79,7 @@ impl Identity {
             (&mut self.agent, &other.agent),
             (&mut self.parent, &other.parent),
             (&mut self.body, &other.body),
+            (&mut self.endpoint, &other.endpoint),
         ] {
             if mine.is_none() {
                 mine.clone_from(theirs);

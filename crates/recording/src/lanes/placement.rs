@@ -7,14 +7,17 @@ use std::collections::{HashMap, HashSet};
 use session::{CallId, Role};
 
 use super::identity::Identity;
+use super::jobs::all_words;
 use super::prompts::PromptMatch;
-use super::request::{InjectedText, LaneRequest, digest};
+use super::request::{InjectedText, LaneRequest, atom_of_call, digest};
 use super::tracker::{LaneTracker, TurnIndex, TurnMark};
 
 /// Number of similar lanes that are checked for a compaction.
 const REMEMBERED: usize = 64;
 /// Number of equal words in a row that count as a quotation.
-const QUOTED: usize = 5;
+const QUOTED: usize = 8;
+/// Number of newest replies of a lane that are searched for quotations.
+const QUOTABLE: usize = 8;
 
 /// Placement of a request.
 pub(super) enum Placement {
@@ -30,8 +33,6 @@ pub(super) enum Placement {
     ForkParent,
     /// New lane that carries another lane's history under different instructions.
     SideQuestion(usize),
-    /// New lane that may be the compaction of another one.
-    PossibleReset(usize),
     /// New lane.
     New(Option<PromptMatch>),
 }
@@ -39,13 +40,11 @@ pub(super) enum Placement {
 /// Evidence that a new history is a compaction of an old one, the strongest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ResetEvidence {
-    /// None, except that the old lane never continues.
-    Possible,
     /// Number of quotations from the old lane's replies, or from texts about it.
     Quotations(usize),
-    /// All opening texts of the old lane are still there.
-    OpeningTexts,
-    /// Equal ids.
+    /// The id of a call.
+    CallId,
+    /// Equal ids of the sender.
     SenderId,
 }
 
@@ -80,53 +79,48 @@ impl LaneTracker {
         }
     }
 
-    /// Places a request without replies.
+    /// Places a request without replies: another attempt, a compaction, or a new conversation.
     pub(super) fn place_without_history(&self, request: &LaneRequest, identity: &Identity) -> Placement {
-        let agrees = |lane: &&usize| self.lanes[**lane].identity.agrees_with(identity);
-        let alike = self.lanes_by_first_request.get(&request.history).into_iter().flatten().filter(agrees);
+        let agrees = |lane: &&usize| {
+            let lane = &self.lanes[**lane];
+            lane.setup.dialect == request.dialect
+                && lane.identity.shares_endpoint_with(identity)
+                && lane.identity.agrees_with(identity)
+        };
         let failed = |lane: &&usize| {
             let lane = &self.lanes[**lane];
             lane.turns.len() == 1 && lane.origin.branch.is_none() && lane.turns[0].has_failed()
         };
-        if let Some(lane) = alike.clone().find(failed) {
+        // A harness may retry with another model.
+        let equal = self.lanes_by_first_request.get(&request.history).into_iter().flatten().filter(agrees);
+        if let Some(lane) = equal.clone().find(failed) {
             return Placement::Retry((*lane, 0));
         }
-        let prompt_match = self.prompts.find_in(request.opening_texts.iter().map(String::as_str));
+        let texts = request.opening_texts.iter().map(String::as_str);
+        let prompt_match = self.prompts.find_in(texts, request.first_user_text.as_deref());
         let prompt_match = prompt_match
             .or_else(|| self.prompts.find_in_instructions(request.instructions.iter().map(String::as_str)));
-        let setup = self.lanes_by_setup.get(&(request.system, request.tools)).map_or(&[][..], Vec::as_slice);
-        let setup = setup.iter().rev().filter(agrees);
-        if prompt_match.is_some() {
-            let prompt = prompt_match.as_ref().map(|prompt_match| prompt_match.prompt);
-            let same = |lane: &&usize| {
-                self.lanes[**lane].origin.prompt_match.as_ref().map(|prompt_match| prompt_match.prompt)
-                    == prompt
-            };
-            if let Some(lane) = setup.clone().filter(same).find(failed) {
+        let similar = self.lanes_by_setup.get(&request.setup()).map_or(&[][..], Vec::as_slice);
+        let similar = similar.iter().rev().filter(agrees);
+        if let Some(prompt_match) = &prompt_match {
+            let has_prompt = |lane: &&usize| self.has_prompt(**lane, prompt_match);
+            if let Some(lane) = similar.clone().filter(has_prompt).find(failed) {
                 return Placement::Retry((*lane, 0));
             }
         }
-        let resets = setup.take(REMEMBERED).filter_map(|lane| {
-            Some((self.reset_evidence(*lane, request, prompt_match.as_ref(), identity)?, *lane))
+        let resets = similar.take(REMEMBERED).filter_map(|lane| {
+            let evidence = self.reset_evidence(*lane, request, prompt_match.as_ref(), identity)?;
+            Some((evidence, *lane))
         });
-        let resets: Vec<(ResetEvidence, usize)> = resets.collect();
-        let sure =
-            resets.iter().filter(|(told, _)| *told != ResetEvidence::Possible).max_by_key(|(told, _)| *told);
-        let waited =
-            |lane: &usize| self.lanes[*lane].turns.last().and_then(|turn| turn.attempts.last()?.ended_at);
-        let maybe = resets
-            .iter()
-            .map(|(_, lane)| lane)
-            .filter(|lane| !self.reset_lanes.contains(*lane))
-            .min_by_key(|lane| waited(lane));
-        match (sure, maybe) {
-            (Some((_, lane)), _) => Placement::Next(*lane, Some(TurnMark::Compaction)),
-            (None, Some(lane)) => Placement::PossibleReset(*lane),
-            (None, None) => Placement::New(prompt_match),
+        match resets.max_by_key(|(evidence, _)| *evidence) {
+            Some((_, lane)) => Placement::Next(lane, Some(TurnMark::Compaction)),
+            None => Placement::New(prompt_match),
         }
     }
 
     /// Returns the evidence that a first request is the compaction of a lane.
+    ///
+    /// It goes before evidence of a spawn: the compaction of a sub-agent repeats the prompt of its call.
     fn reset_evidence(
         &self,
         number: usize,
@@ -137,43 +131,41 @@ impl LaneTracker {
         let lane = &self.lanes[number];
         let last = lane.turns.last()?;
         let is_agent = request.has_tools && !request.is_probe;
-        let chain = std::iter::successors(Some(lane), |lane| Some(&self.lanes[lane.origin.reset_from?]));
-        let starts_over = chain.into_iter().any(|lane| lane.openings.contains(&request.gaps[0].texts));
+        // The same opening is another sample.
+        let starts_over = lane.openings.contains(&request.gaps[0].texts);
         if !is_agent || starts_over || !last.is_whole() || last.is_open() {
             return None;
         }
-        if let Some(prompt_match) = prompt_match {
-            // A summary may quote prompts of calls. It is a new agent unless all calls with the prompt are in
-            // this lane and each has its agent already.
-            if prompt_match.exact {
-                return None;
-            }
-            let calls = self.prompts.calls(prompt_match.prompt);
-            let from_here = calls.iter().all(|call| self.calls[*call].at.0 == number);
-            let matches = self.lanes.iter().filter_map(|lane| lane.origin.prompt_match.as_ref());
-            let taken = matches.filter(|other| other.prompt == prompt_match.prompt).count();
-            if !from_here || taken < calls.len() {
-                return None;
-            }
-        }
-        if lane.identity.names_the_same_as(identity) {
+        // Sub-agents may send the session of their parent, but they carry the prompt of their call.
+        let is_its_own = prompt_match.is_none_or(|prompt_match| self.has_prompt(number, prompt_match));
+        if lane.identity.names_the_same_as(identity) && (identity.agent.is_some() || is_its_own) {
             return Some(ResetEvidence::SenderId);
         }
-        // The opening texts are still there, with others.
-        let began = lane.openings.first().filter(|texts| !texts.is_empty());
-        if began.is_some_and(|texts| texts.iter().all(|text| request.gaps[0].texts.contains(text))) {
-            return Some(ResetEvidence::OpeningTexts);
+        // The prompt of a call may quote its parent.
+        let texts = request.opening_texts.iter().filter(|text| !self.prompts.is_known(text));
+        let texts: Vec<&str> = texts.map(String::as_str).collect();
+        if self.names_a_call(number, &texts) {
+            return Some(ResetEvidence::CallId);
         }
-        let newest = lane.turns.iter().rev().take(3).filter_map(|turn| turn.reply.as_ref()?.text.as_ref());
-        let quoted = newest
-            .chain(lane.notes.iter().rev().take(3))
-            .map(|text| count_quotations(&request.opening_texts, text));
-        if let Some(runs) = quoted.max().filter(|runs| *runs > 0) {
-            return Some(ResetEvidence::Quotations(runs));
-        }
-        // A sub-agent that has answered is done. For other lanes, their future decides.
-        let waits = last.reply.as_ref().is_some_and(|reply| !reply.calls.is_empty());
-        (waits || lane.origin.prompt_match.is_none()).then_some(ResetEvidence::Possible)
+        let replies = lane.turns.iter().rev().take(QUOTABLE);
+        let replies = replies.filter_map(|turn| turn.reply.as_ref()?.text.as_ref());
+        let quotable = replies.chain(lane.notes.iter().rev().take(QUOTABLE)).map(String::as_str);
+        let runs = count_quotations(&texts, quotable, &lane.origin.opening_texts);
+        (runs > 0).then_some(ResetEvidence::Quotations(runs))
+    }
+
+    /// Returns whether a lane began with that prompt.
+    fn has_prompt(&self, lane: usize, prompt_match: &PromptMatch) -> bool {
+        let own = self.lanes[lane].origin.prompt_match.as_ref();
+        own.is_some_and(|own| own.prompt == prompt_match.prompt)
+    }
+
+    /// Returns whether texts contain the id of a call that the lane made.
+    fn names_a_call(&self, lane: usize, texts: &[&str]) -> bool {
+        texts.iter().flat_map(|text| all_words(text)).any(|word| {
+            let made_at = self.turns_by_atom.get(&atom_of_call(&CallId::new(word)));
+            made_at.is_some_and(|(maker, _)| *maker == lane)
+        })
     }
 
     /// Places a request with replies.
@@ -181,7 +173,9 @@ impl LaneTracker {
         let lacks_tools = |at: &TurnIndex| self.lanes[at.0].setup.has_tools && !request.has_tools;
         let agrees = |at: &&TurnIndex| {
             let may_be_its_own = !lacks_tools(at) || self.may_belong_to(at.0, request);
-            may_be_its_own && self.lanes[at.0].identity.agrees_with(identity)
+            may_be_its_own
+                && self.lanes[at.0].setup.dialect == request.dialect
+                && self.lanes[at.0].identity.agrees_with(identity)
         };
         let is_head = |at: &&TurnIndex| self.lanes[at.0].turns.len() == at.1 + 1;
         let of = |index: &HashMap<u64, Vec<TurnIndex>>, spine: &u64| -> Vec<TurnIndex> {
@@ -273,7 +267,7 @@ impl LaneTracker {
     /// Everything else must be equal. Among equal lanes it prefers one whose reply contains these words, then
     /// one that was not continued yet, then the one with most words in common.
     fn find_reworded(&self, request: &LaneRequest, identity: &Identity) -> Option<usize> {
-        let alike = self.lanes_by_setup.get(&(request.system, request.tools))?;
+        let alike = self.lanes_by_setup.get(&request.setup())?;
         if request.spines.len() != 2 || !request.results.is_empty() {
             return None;
         }
@@ -349,7 +343,8 @@ impl LaneTracker {
     /// caller.
     fn fork_call(&self, request: &LaneRequest, (lane, turn): TurnIndex) -> Option<CallId> {
         let calls = &self.lanes[lane].turns[turn].reply.as_ref()?.calls;
-        let prompt_match = self.prompts.find_in(request.new_texts.iter().map(|said| said.text.as_str()))?;
+        let prompt_match =
+            self.prompts.find_in(request.new_texts.iter().map(|said| said.text.as_str()), None)?;
         let handed = self.prompts.calls(prompt_match.prompt).iter().filter(|call| calls.contains(call));
         // Forks of one reply with equal prompts take its calls in order.
         let taken = |call: &&usize| {
@@ -370,10 +365,21 @@ pub(super) fn is_marked_fork(request: &LaneRequest) -> bool {
     request.new_texts.iter().any(|said| said.role == Role::User && opens(said))
 }
 
-/// Counts the runs of words that the texts share with another one.
-fn count_quotations(texts: &[String], other: &str) -> usize {
-    let words = |text: &str| -> Vec<u64> { text.split_whitespace().map(digest).collect() };
-    let quotable: HashSet<Vec<u64>> = words(other).windows(QUOTED).map(<[u64]>::to_vec).collect();
-    let shared = |text: &String| words(text).windows(QUOTED).filter(|run| quotable.contains(*run)).count();
-    if quotable.is_empty() { 0 } else { texts.iter().map(shared).sum() }
+/// Counts the runs of words that texts quote from others, without runs that are in `known`: a reply may repeat a
+/// template that several conversations open with.
+fn count_quotations<'t>(texts: &[&str], others: impl Iterator<Item = &'t str>, known: &[String]) -> usize {
+    let runs = |text: &str| -> Vec<u64> {
+        // A quotation may end with another punctuation mark.
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let words: Vec<u64> = words.map(digest).collect();
+        words.windows(QUOTED).map(digest).collect()
+    };
+    let mut quotable: HashSet<u64> = others.flat_map(runs).collect();
+    if quotable.is_empty() {
+        return 0;
+    }
+    for run in known.iter().flat_map(|text| runs(text)) {
+        quotable.remove(&run);
+    }
+    texts.iter().flat_map(|text| runs(text)).filter(|run| quotable.contains(run)).count()
 }

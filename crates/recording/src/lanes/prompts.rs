@@ -9,6 +9,10 @@ use session::ToolCall;
 
 use super::request::{digest, shortened};
 
+/// Number of words from which an argument counts as a prompt under any name.
+const PROMPT_WORDS: usize = 8;
+/// Highest rank of a member name that says prompt.
+const NAMED: u8 = 1;
 /// Number of bytes at the start of a prompt that find it inside a longer text.
 const ANCHOR: usize = 16;
 
@@ -27,6 +31,8 @@ struct IndexedPrompt {
     text: String,
     /// Length of the entire text.
     length: usize,
+    /// Number of its words. Scripts without spaces count two characters as a word.
+    words: usize,
     /// Lowest rank of its member names.
     rank: u8,
     /// Calls that contain it under a name of that rank, by number.
@@ -76,7 +82,13 @@ impl PromptIndex {
                 None if is_sentence(&text) && rank == 0 => self.short.push(id),
                 _ => {}
             }
-            IndexedPrompt { text: shortened(&text).to_owned(), length: text.len(), rank, calls: Vec::new() }
+            IndexedPrompt {
+                text: shortened(&text).to_owned(),
+                length: text.len(),
+                words: word_count(&text),
+                rank,
+                calls: Vec::new(),
+            }
         });
         // A to-do list may repeat a prompt. Members named as prompts have priority.
         if rank < prompt.rank {
@@ -87,15 +99,32 @@ impl PromptIndex {
         }
     }
 
-    /// Returns the longest known string in the texts. One that equals an entire text has priority.
-    pub(super) fn find_in<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<PromptMatch> {
+    /// Returns the longest prompt in the texts. One that equals an entire text has priority.
+    ///
+    /// An argument of few words is a prompt only if its name says so, or if it equals `first`, the first text of
+    /// the user.
+    pub(super) fn find_in<'t>(
+        &self,
+        texts: impl Iterator<Item = &'t str>,
+        first: Option<&str>,
+    ) -> Option<PromptMatch> {
         let texts: Vec<String> = texts.map(join_words).collect();
-        let whole = texts.iter().filter(|text| self.by_text.contains_key(&digest(text.as_str())));
-        if let Some(text) = whole.max_by_key(|text| text.len()) {
+        let first = first.map(join_words);
+        let is_whole = |text: &&String| {
+            let indexed = self.by_text.get(&digest(text.as_str()));
+            indexed.is_some_and(|prompt| prompt.is_prompt() || first.as_ref() == Some(*text))
+        };
+        if let Some(text) = texts.iter().filter(is_whole).max_by_key(|text| text.len()) {
             return Some(PromptMatch { prompt: digest(text.as_str()), exact: true });
         }
         let inside = texts.iter().flat_map(|text| self.inside(text).chain(self.short_inside(text)));
+        let inside = inside.filter(|(_, prompt)| self.by_text[prompt].is_prompt());
         inside.max_by_key(|(length, _)| *length).map(|(_, prompt)| PromptMatch { prompt, exact: false })
+    }
+
+    /// Returns whether a text equals a string of a call's input.
+    pub(super) fn is_known(&self, text: &str) -> bool {
+        self.by_text.contains_key(&digest(join_words(text).as_str()))
     }
 
     /// Does the same for instructions, which are long: only members named as prompts count.
@@ -103,7 +132,7 @@ impl PromptIndex {
         &self,
         texts: impl Iterator<Item = &'t str>,
     ) -> Option<PromptMatch> {
-        let claim = self.find_in(texts)?;
+        let claim = self.find_in(texts, None)?;
         (self.by_text[&claim.prompt].rank == 0).then_some(PromptMatch { exact: false, ..claim })
     }
 
@@ -145,6 +174,13 @@ impl PromptIndex {
     }
 }
 
+impl IndexedPrompt {
+    /// Returns whether the string is long enough for a prompt, or its name says that it is one.
+    fn is_prompt(&self) -> bool {
+        self.rank <= NAMED || self.words >= PROMPT_WORDS
+    }
+}
+
 /// Returns whether a text has several words, unlike a path or a name. Some scripts have no spaces.
 fn is_sentence(text: &str) -> bool {
     text.contains(' ') || text.chars().filter(|c| !c.is_ascii()).nth(3).is_some()
@@ -155,14 +191,18 @@ fn join_words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+fn word_count(text: &str) -> usize {
+    text.split(' ').count() + text.chars().filter(|c| !c.is_ascii()).count() / 2
+}
+
 /// Returns the rank of a member name: the lower, the more likely it holds a prompt.
 fn rank(key: &str) -> u8 {
     match key.to_ascii_lowercase().as_str() {
         "prompt" => 0,
-        "task" | "message" | "instruction" | "instructions" | "query" | "input" | "request" | "goal"
-        | "question" => 1,
-        "description" | "title" | "name" | "content" | "subject" | "label" => 3,
-        _ => 2,
+        "task" | "instruction" | "instructions" => NAMED,
+        "message" | "query" | "input" | "request" | "goal" | "question" => 2,
+        "description" | "title" | "name" | "content" | "subject" | "label" => 4,
+        _ => 3,
     }
 }
 
@@ -183,7 +223,7 @@ mod tests {
     }
 
     fn found(prompts: &PromptIndex, text: &str) -> Option<(Vec<usize>, bool)> {
-        let claim = prompts.find_in([text].into_iter())?;
+        let claim = prompts.find_in([text].into_iter(), None)?;
         Some((prompts.calls(claim.prompt).to_vec(), claim.exact))
     }
 

@@ -37,12 +37,18 @@ pub(super) struct LaneRequest {
     pub(super) instruction_sample: Vec<u64>,
     /// Digest of the tool names.
     pub(super) tools: u64,
+    /// Digest of the dialect.
+    pub(super) dialect: u64,
+    /// Digest of the model.
+    pub(super) model: u64,
     /// True if the harness offers tools of its own.
     pub(super) has_tools: bool,
     /// True if the reply may have one token only: a warm-up or probe.
     pub(super) is_probe: bool,
     /// Texts before the first reply.
     pub(super) opening_texts: Vec<String>,
+    /// First of them from the user.
+    pub(super) first_user_text: Option<String>,
     /// Shortened text of the first reply, if it made no calls.
     pub(super) first_reply_text: String,
     /// Instructions of a request without replies.
@@ -118,6 +124,8 @@ impl LaneRequest {
             request.instructions = instructions().map(str::to_owned).collect();
         }
         request.tools = digest(&prompt.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>());
+        request.model = digest(&prompt.model);
+        request.dialect = digest(&format!("{:?}", prompt.dialect));
         request.has_tools = prompt.tools.iter().any(|tool| tool.execution != ToolExecution::Provider);
         request.is_probe = prompt.max_tokens == Some(1);
         request
@@ -126,6 +134,11 @@ impl LaneRequest {
     /// Returns the digest of the entire spine.
     pub(super) fn spine(&self) -> u64 {
         self.spines.last().copied().unwrap_or_default()
+    }
+
+    /// Returns the digest of everything that a new conversation shares with an earlier one.
+    pub(super) fn setup(&self) -> u64 {
+        digest(&(self.dialect, self.model, self.system, self.tools))
     }
 
     /// Returns whether the request has no replies yet.
@@ -196,6 +209,9 @@ impl<'i> Reader<'i> {
                 self.gap().texts.push(digest);
                 if self.request.is_first() {
                     self.request.opening_texts.push(text.to_owned());
+                    if role == Role::User {
+                        self.request.first_user_text.get_or_insert_with(|| text.to_owned());
+                    }
                 }
                 self.newest.push((role, text));
             }

@@ -28,17 +28,19 @@ fn check(story: &str, expected: Expect) {
 }
 
 fn ask(tracker: &mut LaneTracker, id: &RequestId, rest: &str) {
-    let mut parts = rest.split(" | ");
-    let (looks, agent) = parts.next().expect("looks").split_once('@').unzip();
-    let looks = looks.unwrap_or_else(|| rest.split(" | ").next().expect("looks"));
-    let (system, tools) = looks.trim().split_once('/').expect("system/tools");
+    let (setup, conversation) = rest.split_once(" | ").unwrap_or((rest, ""));
+    let (setup, agent) =
+        setup.split_once('@').map_or((setup, None), |(setup, agent)| (setup, Some(agent.trim())));
+    let (system, tools) = setup.trim().split_once('/').expect("system/tools");
+    let (tools, model) = tools.split_once('=').unwrap_or((tools, "m"));
     let tools: Vec<Value> = tools
         .split(',')
         .filter(|name| !name.is_empty())
         .map(|name| json!({"name": name, "input_schema": {}}))
         .collect();
-    let messages: Vec<Value> = parts.map(message).collect();
-    let body = json!({"model": "m", "system": system, "tools": tools, "messages": messages}).to_string();
+    let messages: Vec<Value> =
+        conversation.split(" | ").filter(|text| !text.is_empty()).map(message).collect();
+    let body = json!({"model": model, "system": system, "tools": tools, "messages": messages}).to_string();
     let prompt = Dialect::AnthropicMessages.decode_request(body.as_bytes()).expect("a request");
     let headers = agent.map(|agent| [("x-session-id", "one session"), ("x-agent-id", agent)]);
     let headers = headers.iter().flatten().filter(|(_, value)| !value.is_empty()).copied();
@@ -67,7 +69,8 @@ fn calls(text: &str) -> Vec<Value> {
     let call = |call: &str| {
         let (id, prompt) = call.trim().split_once('(').unwrap_or((call.trim(), ")"));
         let prompt = prompt.strip_suffix(')').expect("a closing bracket");
-        let input = if prompt.is_empty() { json!({}) } else { json!({"prompt": prompt}) };
+        let (key, prompt) = prompt.split_once('=').unwrap_or(("prompt", prompt));
+        let input = if prompt.is_empty() { json!({}) } else { json!({key: prompt}) };
         json!({"type": "tool_use", "id": id, "name": "Task", "input": input})
     };
     text.split('#').skip(1).map(call).collect()
@@ -323,10 +326,10 @@ fn a_history_that_is_reset_is_a_compaction() {
         > r2 sub/Read | u:Look at all of it.
         < r2 seen
         > r3 agent/Task,Read | u:do it | a:#a | r:a=seen
-        < r3 #b()
-        > r4 agent/Task,Read | u:So far: we handed over 'Look at all of it.' and it was seen.
+        < r3 #toolu_b()
+        > r4 agent/Task,Read | u:So far: we handed over 'Look at all of it.' and it was seen, then toolu_b.
         < r4 #c()
-        > r5 agent/Task,Read | u:So far: we handed over 'Look at all of it.' and it was seen. | a:#c | r:c=1
+        > r5 agent/Task,Read | u:So far: we handed over 'Look at all of it.' and it was seen, then toolu_b. | a:#c | r:c=1
         < r5 done
         > r6 agent/Task,Read | u:do it
         < r6 anew
@@ -361,8 +364,9 @@ fn a_summary_is_a_compaction_and_another_prompt_is_another_agent() {
         < r8 done
         ",
         expect![[r#"
-            main, 1:r1, 2:r2, 3:r3 Compaction, 4:r4, 5:r5 Compaction, 6:r7
-            main-2, 1:r6, 2:r8
+            main, 1:r1, 2:r2, 3:r3 Compaction, 4:r4
+            main-2, 1:r5, 2:r7
+            main-3, 1:r6, 2:r8
         "#]],
     );
 }
@@ -579,8 +583,8 @@ fn who_carries_a_history_without_its_tools_is_not_the_agent() {
         > r3 agent/Read | u:do it | a:#a | r:a=1
         < r3 all is done
         > r4 summer/ | u:do it | a:#a | r:a=1 | a:all is done | u:sum up
-        < r4 one file was read, nothing was found
-        > r5 agent/Read | u:So far: one file was read, nothing was found | u:go on
+        < r4 one file was read and nothing was found
+        > r5 agent/Read | u:So far: one file was read and nothing was found | u:go on
         < r5 done
         ",
         expect![[r#"
@@ -696,8 +700,9 @@ fn who_only_quotes_a_prompt_is_nobodys_agent() {
         < r4 because
         ",
         expect![[r#"
-            main, 1:r1, 2:r3, 3:r4 Compaction
+            main, 1:r1, 2:r3
             sub-1 < main by a, 1:r2
+            main-2, 1:r4
         "#]],
     );
 }
@@ -895,6 +900,215 @@ fn forks_may_come_before_their_parent() {
             fork-1 < main by b, 1:r1, 2:r3
             fork-2 < main by a, 1:r2+r4
             main, 1:r5, 2:r6
+        "#]],
+    );
+}
+
+#[test]
+fn conversations_that_share_only_their_setup_stay_apart() {
+    for setup in ["agent/Read", "agent/", "/"] {
+        let story = "
+            > r1 SETUP | u:What is the capital of France?
+            < r1 It is Paris.
+            > r2 SETUP | u:Write a poem about the sea.
+            < r2 The sea is blue, and so are you.
+            > r3 SETUP | u:How many legs has a spider?
+            < r3 Eight.
+            > r4 SETUP | u:What is the capital of France? | a:It is Paris. | u:And of Spain?
+            < r4 It is Madrid.
+        ";
+        check(
+            &story.replace("SETUP", setup),
+            expect![[r#"
+                main, 1:r1, 2:r4
+                main-2, 1:r2
+                main-3, 1:r3
+            "#]],
+        );
+    }
+}
+
+#[test]
+fn the_same_request_after_a_good_answer_is_a_sample() {
+    check(
+        "
+        > r1 agent/Read | u:do it
+        < r1 it is done
+        > r2 agent/Read | u:do it
+        < r2 529
+        > r3 agent/Read | u:do it
+        < r3 it is done
+        ",
+        expect![[r#"
+            main, 1:r1
+            main-2, 1:r2+r3
+        "#]],
+    );
+}
+
+#[test]
+fn a_template_that_the_reply_repeats_is_no_evidence() {
+    check(
+        "
+        > r1 agent/Read | u:Please translate the following short sentence into plain French: bread
+        < r1 You asked to translate the following short sentence into plain French: pain
+        > r2 agent/Read | u:Please translate the following short sentence into plain French: water
+        < r2 eau
+        ",
+        expect![[r#"
+            main, 1:r1
+            main-2, 1:r2
+        "#]],
+    );
+}
+
+#[test]
+fn another_model_or_dialect_is_another_conversation() {
+    check(
+        "
+        > r1 agent/Read=large | u:do it
+        < r1 we read one file and found that it was empty
+        > r2 agent/Read=small | u:So far: we read one file and found that it was empty
+        < r2 done
+        > r3 agent/Read=small | u:next
+        < r3 529
+        > r4 agent/Read=large | u:next
+        < r4 done
+        ",
+        expect![[r#"
+            main, 1:r1
+            main-2, 1:r2
+            main-3, 1:r3+r4
+        "#]],
+    );
+    let mut tracker = LaneTracker::new();
+    let bodies = [
+        (Dialect::AnthropicMessages, json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]})),
+        (Dialect::OpenAiChat, json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]})),
+        (Dialect::OpenAiResponses, json!({"model": "m", "input": "hi"})),
+        (
+            Dialect::OpenAiChat,
+            json!({"model": "m", "messages": [{"role": "user", "content": "hi"},
+                {"role": "assistant", "content": "hello"}, {"role": "user", "content": "more"}]}),
+        ),
+        (
+            Dialect::OpenAiResponses,
+            json!({"model": "m", "input": [{"role": "user", "content": "hi"},
+                {"role": "assistant", "content": "hello"}, {"role": "user", "content": "more"}]}),
+        ),
+    ];
+    for (n, (dialect, body)) in bodies.into_iter().enumerate() {
+        let id = RequestId::new(format!("r{}", n + 1));
+        let prompt = dialect.decode_request(body.to_string().as_bytes()).expect("a request");
+        tracker.add_request(&id, &prompt, &Identity::default());
+        tracker.add_response(&id, &heard(&id, "hello"));
+    }
+    expect![[r#"
+        main, 1:r1
+        main-2, 1:r2, 2:r4
+        main-3, 1:r3, 2:r5
+    "#]]
+    .assert_eq(&rendered(&tracker.finish()));
+}
+
+#[test]
+fn words_that_a_summary_shares_with_an_argument_start_no_sub_agent() {
+    check(
+        "
+        > r1 agent/Search | u:find the fault
+        < r1 #a(query=deployment configuration)
+        > r2 agent/Search | u:find the fault | a:#a | r:a=three lines | u:sum up
+        < r2 the deployment configuration is fine but the disk of the host is full
+        > r3 agent/Search | u:Summary: the deployment configuration is fine but the disk of the host is full
+        < r3 #b()
+        > r4 agent/Search | u:Yesterday the deployment configuration was fine.
+        < r4 indeed
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r2, 3:r3 Compaction
+            main-2, 1:r4
+        "#]],
+    );
+}
+
+#[test]
+fn a_short_argument_is_a_prompt_by_its_name_or_as_the_first_text() {
+    let story = |argument: &str, opening: &str| {
+        format!(
+            "
+            > r1 agent/Task | u:do it
+            < r1 #a({argument})
+            > r2 sub/Read | {opening}
+            < r2 seen
+            "
+        )
+    };
+    let sub = || {
+        expect![[r#"
+            main, 1:r1
+            sub-1 < main by a, 1:r2
+        "#]]
+    };
+    let own = || {
+        expect![[r#"
+            main, 1:r1
+            main-2, 1:r2
+        "#]]
+    };
+    check(&story("prompt=look at all of it", "u:Task: look at all of it"), sub());
+    check(&story("topic=look at all of it", "u:look at all of it"), sub());
+    check(&story("topic=look at all of it", "u:Yesterday: look at all of it"), own());
+    let long = "look at all of it and count the lines twice";
+    check(&story(&format!("topic={long}"), &format!("u:Task: {long}")), sub());
+    check(&story(&format!("topic={long}"), "u:Task: look at all of it and count"), own());
+}
+
+#[test]
+fn a_compaction_has_evidence() {
+    let story = |agent: &str, last: &str| {
+        format!(
+            "
+            > r1 agent/Task {agent} | u:do it
+            < r1 #toolu_77(Look at all of it.)
+            > r2 agent/Task {agent} | u:do it | a:#toolu_77 | r:toolu_77=one
+            < r2 we looked at all of the files and found nothing new
+            > r3 agent/Task {agent} | u:{last}
+            < r3 done
+            "
+        )
+    };
+    let compacted = || {
+        expect![[r#"
+            main, 1:r1, 2:r2, 3:r3 Compaction
+        "#]]
+    };
+    let apart = || {
+        expect![[r#"
+            main, 1:r1, 2:r2
+            main-2, 1:r3
+        "#]]
+    };
+    check(&story("", "So far we looked at all of the files and found it."), compacted());
+    check(&story("", "So far toolu_77 returned one."), compacted());
+    check(&story("", "So far we looked at all of the rest."), apart());
+    check(&story("@main-agent", "So far so good."), compacted());
+    check(&story("@", "So far so good."), compacted());
+}
+
+#[test]
+fn a_sub_agent_with_its_parents_session_and_setup_is_no_compaction() {
+    check(
+        "
+        > r1 agent/Task @ | u:do it
+        < r1 #a(Look at all of it.)
+        > r2 agent/Task @ | u:Look at all of it.
+        < r2 seen
+        > r3 agent/Task @ | u:do it | a:#a | r:a=seen
+        < r3 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r3
+            sub-1 < main by a, 1:r2
         "#]],
     );
 }

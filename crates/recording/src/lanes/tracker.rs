@@ -1,6 +1,6 @@
 //! Tracker of lanes and turns: places each request when it arrives.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use session::{CallId, RequestId, StopReason, ToolCall, Usage};
 use wire::dialect::Prompt;
@@ -31,14 +31,12 @@ pub struct LaneTracker {
     pub(super) turns_by_next_spine: HashMap<u64, Vec<TurnIndex>>,
     /// Lanes by the digest of their first request.
     pub(super) lanes_by_first_request: HashMap<u64, Vec<usize>>,
-    /// Lanes by their system prompt and tools.
-    pub(super) lanes_by_setup: HashMap<(u64, u64), Vec<usize>>,
+    /// Lanes by their dialect, model, system prompt and tools.
+    pub(super) lanes_by_setup: HashMap<u64, Vec<usize>>,
     /// Newest turn whose reply contains an atom.
     pub(super) turns_by_atom: HashMap<Atom, TurnIndex>,
     items: HashMap<String, Vec<Atom>>,
     instructions: InstructionDigests,
-    /// Lanes that may have been compacted.
-    pub(super) reset_lanes: HashSet<usize>,
     turns_by_reply: HashMap<String, TurnIndex>,
     tick: u64,
 }
@@ -90,17 +88,18 @@ pub(super) struct LaneOrigin {
     /// Call that started the fork, if its prompt names it.
     pub(super) fork_call: Option<CallId>,
     pub(super) prompt_match: Option<PromptMatch>,
-    /// Lane that this one may be the compaction of, if that one never continues.
-    pub(super) reset_from: Option<usize>,
     /// True if it began under other instructions than the lane whose history it carries.
     pub(super) is_side_question: bool,
-    /// Opening texts, if they match no call.
+    /// Opening texts.
     pub(super) opening_texts: Vec<String>,
+    /// First of them from the user.
+    pub(super) first_user_text: Option<String>,
 }
 
 /// Instructions and tools of a lane's first request.
 #[derive(Debug, Default)]
 pub(super) struct LaneSetup {
+    pub(super) dialect: u64,
     pub(super) system: u64,
     /// Sample of the words of its instructions.
     pub(super) instruction_sample: Vec<u64>,
@@ -280,9 +279,6 @@ impl LaneTracker {
     /// Creates the lane or turn for a request.
     fn open_turn(&mut self, place: Placement, request: &mut LaneRequest, identity: &Identity) -> TurnIndex {
         let from = |at| LaneOrigin { branch: Some(at), ..LaneOrigin::default() };
-        if let Placement::PossibleReset(old) = place {
-            self.reset_lanes.insert(old);
-        }
         let (lane, mark) = match place {
             Placement::Retry(at) => return at,
             Placement::Next(lane, mark) => (lane, mark),
@@ -305,18 +301,14 @@ impl LaneTracker {
                 self.adopt_forks(lane, request.spine());
                 (lane, None)
             }
-            Placement::PossibleReset(old) => {
-                let origin = LaneOrigin { reset_from: Some(old), ..LaneOrigin::default() };
-                (self.add_lane(origin, request, identity), None)
-            }
         };
         let state = &mut self.lanes[lane];
         if state.turns.is_empty() && state.origin.branch.is_none() {
             self.lanes_by_first_request.entry(request.history).or_default().push(lane);
-            if state.origin.prompt_match.is_none() {
-                state.origin.opening_texts =
-                    request.opening_texts.iter().map(|text| shortened(text).to_owned()).collect();
-            }
+            let texts = request.opening_texts.iter();
+            state.origin.opening_texts = texts.map(|text| shortened(text).to_owned()).collect();
+            state.origin.first_user_text =
+                request.first_user_text.as_deref().map(|text| shortened(text).to_owned());
         }
         let marks =
             mark.into_iter().chain(compare_gaps(&state.gaps, &request.gaps).filter(|_| mark.is_none()));
@@ -341,6 +333,7 @@ impl LaneTracker {
 
     fn add_lane(&mut self, origin: LaneOrigin, request: &LaneRequest, identity: &Identity) -> usize {
         let setup = LaneSetup {
+            dialect: request.dialect,
             system: request.system,
             instruction_sample: request.instruction_sample.clone(),
             has_tools: request.has_tools,
@@ -350,7 +343,7 @@ impl LaneTracker {
         let identity = identity.clone();
         self.lanes.push(LaneState { identity, origin, setup, ..LaneState::default() });
         let number = self.lanes.len() - 1;
-        self.lanes_by_setup.entry((request.system, request.tools)).or_default().push(number);
+        self.lanes_by_setup.entry(request.setup()).or_default().push(number);
         number
     }
 

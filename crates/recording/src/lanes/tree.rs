@@ -149,22 +149,13 @@ impl LaneTracker {
         Lanes { lanes }
     }
 
-    /// Appends each lane that continues another's history or compaction, and outlives it, to that lane. Returns
-    /// the lane that holds the turns of each lane now.
+    /// Appends each lane that continues another's history and outlives it to that lane. Returns the lane that
+    /// holds the turns of each lane now.
     fn join_rewrites(&mut self) -> Vec<usize> {
         let mut homes: Vec<usize> = (0..self.lanes.len()).collect();
         for lane in 0..self.lanes.len() {
             let state = &self.lanes[lane];
-            let branch = state
-                .origin
-                .branch
-                .filter(|_| !state.origin.is_fork)
-                .map(|(base, _)| (base, TurnMark::Rewrite));
-            let Some((base, mark)) =
-                branch.or(state.origin.reset_from.map(|base| (base, TurnMark::Compaction)))
-            else {
-                continue;
-            };
+            let Some((base, _)) = state.origin.branch.filter(|_| !state.origin.is_fork) else { continue };
             let home = homes[base];
             let began = self.lanes[lane].turns[0].attempts[0].asked_at;
             let lives_on = |attempt: &Attempt| {
@@ -175,7 +166,7 @@ impl LaneTracker {
             }
             let mut turns = std::mem::take(&mut self.lanes[lane].turns);
             // Different instructions alone are no rewrite.
-            turns[0].marks.extend((!self.lanes[lane].origin.is_side_question).then_some(mark));
+            turns[0].marks.extend((!self.lanes[lane].origin.is_side_question).then_some(TurnMark::Rewrite));
             self.lanes[home].turns.append(&mut turns);
             homes[lane] = home;
         }
@@ -195,7 +186,8 @@ impl LaneTracker {
                 continue;
             }
             let began = lane.turns[0].attempts[0].asked_at;
-            let prompt_match = self.prompts.find_in(lane.origin.opening_texts.iter().map(String::as_str));
+            let texts = lane.origin.opening_texts.iter().map(String::as_str);
+            let prompt_match = self.prompts.find_in(texts, lane.origin.first_user_text.as_deref());
             let before = |call: &usize| {
                 let call = &self.calls[*call];
                 call.made_at < began && homes[call.at.0] != number

@@ -441,6 +441,7 @@ impl SourceRequest {
         let mut identity = Identity::of(headers, body, Some(prompt));
         identity.session = identity.session.or_else(|| self.sender.session.clone());
         identity.agent = identity.agent.or_else(|| self.sender.agent.clone());
+        identity.endpoint = self.url.split('?').next().map(str::to_owned);
         identity
     }
 }
