@@ -240,7 +240,11 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
         },
         "cannot read",
     ),
-    ("log cut off", |rec, _| truncate(&rec.join("exchanges.log"), |n| n - 9), "is cut off now"),
+    (
+        "log cut off",
+        |rec, _| truncate(&rec.join("exchanges.log"), |n| n - 9),
+        "it was truncated after sealing",
+    ),
     (
         "log without its last records",
         |rec, _| relog(rec, |n, it| if n < 5 { vec![it] } else { vec![] }),
@@ -259,7 +263,7 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
             log[150] ^= 1;
             fs::write(rec.join("exchanges.log"), log).unwrap();
         },
-        "is cut off now",
+        "it was truncated after sealing",
     ),
     (
         "log format 9",
@@ -444,14 +448,14 @@ const DAMAGES: &[(&str, Damage, &str)] = &[
                 it["body"] = serde_json::json!({"base64": "?"})
             })
         },
-        "it holds no body",
+        "it has no readable body",
     ),
     (
         "dump without a body",
         |rec, _| {
             edit(&rec.join("provider_dumps/r000001_request.json"), |it| it["body"] = serde_json::json!({}))
         },
-        "it holds no body",
+        "it has no readable body",
     ),
     (
         "dump deep",
