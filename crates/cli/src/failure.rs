@@ -3,20 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+pub(crate) use crate::exit_kind::ExitKind;
 use crate::terminal::{Label, message};
-
-/// Exit code of a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExitKind {
-    /// The verdict is negative.
-    Verdict = 1,
-    /// The user can fix it.
-    Usage = 2,
-    /// The outside world failed.
-    Outside = 3,
-    /// offshoot has a bug.
-    Bug = 4,
-}
 
 /// An error with its exit code and an optional hint.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use session::RunId;
-use store::{Filter, Millis, Options, RunStatus, RunSummary, Store};
+use store::{Filter, Millis, Options, RunStatus, RunSummary, Store, StoreError};
 
 use crate::failure::{ExitKind, OrFail};
 use crate::paths;
@@ -25,42 +25,41 @@ pub(crate) fn default_path() -> anyhow::Result<std::path::PathBuf> {
 
 /// Returns a command that moves all files of a journal away. SQLite would apply the old log to a new journal.
 pub(crate) fn move_away(path: &std::path::Path) -> String {
-    let path = path.display();
-    format!("for f in {path} {path}-wal {path}-shm; do mv $f $f.bad; done")
+    let path = paths::shell_word(&path.display().to_string());
+    format!("for f in {path} {path}-wal {path}-shm; do [ -e \"$f\" ] && mv \"$f\" \"$f.bad\"; done")
 }
 
 /// Chooses the exit code of a journal error.
-pub(crate) fn exit_kind(error: &store::StoreError) -> ExitKind {
-    use store::StoreError as Is;
+pub(crate) fn exit_kind(error: &StoreError) -> ExitKind {
     match error {
-        Is::Full { .. }
-        | Is::Disk { .. }
-        | Is::Locked { .. }
-        | Is::Corrupt { .. }
-        | Is::Removed { .. }
-        | Is::Emptied { .. }
-        | Is::LogDamaged { .. } => ExitKind::Outside,
-        Is::Sqlite(_) | Is::Row { .. } | Is::WriterGone | Is::Misuse(_) | Is::SqliteTooOld { .. } => {
-            ExitKind::Bug
-        }
+        StoreError::Full { .. }
+        | StoreError::Disk { .. }
+        | StoreError::Locked { .. }
+        | StoreError::Corrupt { .. }
+        | StoreError::Removed { .. }
+        | StoreError::Emptied { .. }
+        | StoreError::LogDamaged { .. } => ExitKind::Outside,
+        StoreError::Sqlite(_)
+        | StoreError::Row { .. }
+        | StoreError::WriterGone
+        | StoreError::Misuse(_)
+        | StoreError::SqliteTooOld { .. } => ExitKind::Bug,
         _ => ExitKind::Usage,
     }
 }
 
 /// Returns a command that helps with a journal error.
-pub(crate) fn hint(error: &store::StoreError, path: &std::path::Path) -> Option<String> {
-    use store::StoreError as Is;
+pub(crate) fn hint(error: &StoreError, path: &std::path::Path) -> Option<String> {
     let away = move_away(path);
-    let path = path.display();
+    let path = paths::shell_word(&path.display().to_string());
     Some(match error {
-        Is::NotADatabase { .. } => format!("mv {path} {path}.bad"),
-        Is::Corrupt { .. } | Is::NoVersion { .. } => away,
-        Is::Emptied { .. } | Is::LogDamaged { .. } => "offshoot journal check".to_owned(),
-        Is::NotOurs { .. } => "set OFFSHOOT_DATA_DIR to another folder".to_owned(),
-        Is::Removed { .. } => format!("ls -l {path}*"),
-        Is::Locked { .. } => format!("fuser {path}"),
-        Is::Full { .. } => format!("df -h {path}"),
-        Is::ReadOnly { .. } | Is::Create { .. } => {
+        StoreError::NotADatabase { .. } | StoreError::Corrupt { .. } | StoreError::NoVersion { .. } => away,
+        StoreError::Emptied { .. } | StoreError::LogDamaged { .. } => "offshoot journal check".to_owned(),
+        StoreError::NotOurs { .. } => "set OFFSHOOT_DATA_DIR to another folder".to_owned(),
+        StoreError::Removed { .. } => format!("ls -l {path}*"),
+        StoreError::Locked { .. } => format!("fuser {path}"),
+        StoreError::Full { .. } => format!("df -h {path}"),
+        StoreError::ReadOnly { .. } | StoreError::Create { .. } => {
             format!("ls -ld {path}*, or set OFFSHOOT_DATA_DIR to a folder that you can write")
         }
         _ => return None,

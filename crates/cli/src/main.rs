@@ -28,6 +28,7 @@ mod child;
 mod commands;
 mod definitions;
 mod events;
+mod exit_kind;
 mod failure;
 mod help;
 mod journal;

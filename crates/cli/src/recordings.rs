@@ -59,7 +59,7 @@ pub(crate) fn damage(source: &Source) -> anyhow::Result<Vec<String>> {
 
 /// Loads the exclusions and masks of a golden: from the given file, or from the one beside the golden.
 pub(crate) fn rules(golden: &Path, named: Option<&Path>) -> anyhow::Result<ParityRules> {
-    let hint = || "see `docs/guide/verify.md` for the format of `parity.toml`".to_owned();
+    let hint = || "see `docs/reference/verify.md` for the format of `parity.toml`".to_owned();
     ParityRules::find(golden, named).or_fail_with(ExitKind::Usage, hint)
 }
 

@@ -8,7 +8,7 @@ use std::io::{IsTerminal as _, Write as _};
 use anstream::{AutoStream, ColorChoice};
 use report::{Tone, terminal_text};
 
-use crate::failure::ExitKind;
+use crate::exit_kind::ExitKind;
 
 /// Number of columns if the terminal does not report one.
 pub(crate) const DEFAULT_WIDTH: usize = 80;

@@ -83,7 +83,7 @@ not used
   .claude/agents/reviewer.md
     not accepted; read it, then: offshoot agents accept .claude/agents/reviewer.md
     line 4, `tools` is not used: there is no tool `NotebookEdit`
-    line 7, `color` is not used: agents have no colours here
+    line 7, `color` is not used: agents have no colours
   .opencode/agent/reviewer.md
     not accepted; read it, then: offshoot agents accept .opencode/agent/reviewer.md
   .claude/skills/release/SKILL.md
@@ -102,7 +102,7 @@ not used
 agents
   reviewer             .claude/agents/reviewer.md
     line 4, `tools` is not used: there is no tool `NotebookEdit`
-    line 7, `color` is not used: agents have no colours here
+    line 7, `color` is not used: agents have no colours
   mine                 home/.config/offshoot/agents/mine.md
   general-purpose      built in
 skills

@@ -109,7 +109,7 @@ fn a_break_is_named_shown_and_priced() {
         LANE     REQUESTS   READ  WRITE  INPUT MISSED  INPUT $  USAGE $ PERFECT $
         main            2      0   4.0k      0   2.0k   0.0251   0.0001    0.0136
 
-        how sure: without a usage in 2 requests
+        confidence: without a usage in 2 requests
         rules: Anthropic (2026-08)
         list prices of 2026-11
         ",
@@ -148,7 +148,7 @@ lanes:
         LANE     REQUESTS   READ  WRITE  INPUT MISSED  INPUT $  USAGE $ PERFECT $
         main            2   2.0k   2.0k      0   2.0k   0.0136   0.0252    0.0136
 
-        how sure: calibrated in 1 request, contradicted by the usage in 1
+        confidence: calibrated in 1 request, contradicted by the usage in 1
         rules: Anthropic (2026-08)
         list prices of 2026-11
         ",

@@ -44,7 +44,7 @@ fn survives(harness: &str, version: &str, kinds: &[&str]) -> Vec<Value> {
         let said = CommandOutput::of(said.unwrap());
         assert!(begun.elapsed() < Duration::from_secs(30) + AROUND, "{kind} took too long: {said:?}");
         assert!(matches!(said.code, Some(0 | 1 | 3)), "{kind}: {said:?}");
-        assert!(said.stderr.contains("happened"), "{kind} is shown: {said:?}");
+        assert!(said.stderr.contains("was applied"), "{kind} is shown: {said:?}");
         let report: Value = serde_json::from_str(&env.read(&format!("{out}/replay.json"))).unwrap();
         assert!(report["faults"][0]["hits"].as_u64() > Some(0), "{kind} at main: {report}");
         let shown = env.show(&out);

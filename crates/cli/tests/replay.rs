@@ -119,7 +119,7 @@ fn what_cannot_be_replayed_says_what_to_do() {
     let env = recorded();
     for (arguments, error, hint) in [
         (&["replay", "nowhere"][..], "there is no folder `nowhere`", "give the folder that `--out` named"),
-        (&["replay", "rec"], "does not say which harness it is of", "offshoot replay rec -- COMMAND"),
+        (&["replay", "rec"], "does not name its harness", "offshoot replay rec -- COMMAND"),
         (
             &["replay", "rec", "--", "no-such-program"],
             "cannot find the command",

@@ -1,7 +1,10 @@
 //! Runs a harness in isolated folders and returns a recording.
 //!
 //! Start at [`capture`], and at [`HarnessAdapter`], which installs, starts, drives and reads out one kind of
-//! program. A new kind is one file and one line in [`list`]. Nothing here compares recordings.
+//! program. Nothing here compares recordings.
+//!
+//! To add a kind: one file with its `mod` line, one line in [`list`], and a prompt in each `scenarios/*/scenario.yaml` that has
+//! no general one. A script `script.NAME.yaml` is needed where its tools differ.
 
 mod adapter;
 mod bypass;

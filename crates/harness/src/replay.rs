@@ -1,7 +1,7 @@
 //! Replays a recording to the harness that made it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use recording::Recording;
 
@@ -17,7 +17,6 @@ pub fn replay_request(
     version: Option<String>,
     config_dir: Option<&Path>,
     folders: CaptureFolders,
-    out: Option<PathBuf>,
     env: BTreeMap<String, String>,
     user_env: BTreeMap<String, String>,
 ) -> Result<CaptureRequest, HarnessError> {
@@ -55,7 +54,7 @@ pub fn replay_request(
         scenario,
         overrides: ScenarioOverrides { mode: recorded.mode.clone(), ..ScenarioOverrides::default() },
         replies: RepliesRequest { replay: Some(replaying), ..RepliesRequest::default() },
-        out,
+        out: None,
         arguments: as_run.arguments,
         env,
         clock: manifest.clock.clone().filter(|_| recorded.name == "offshoot"),

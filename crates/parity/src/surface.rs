@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 /// To add a surface:
 ///
 /// 1. Add `verify/surfaces/NAME.rs` with `pub(super) const DEFINITION: SurfaceDefinition`, and `mod NAME;` beside it.
-///    `has_unit` takes units from another surface, so remove them there.
-/// 2. Add a row `Name = NAME` with its documentation here.
+///    A unit belongs to the first surface of the table whose `has_unit` takes it, so remove it from the others.
+/// 2. Add a row `Name = NAME` with its documentation here, before `Routing`. `NAME` is `Name` in snake case.
+/// 3. A fact that is no unit, such as an order, also needs a row in `verify/structure.rs`.
+/// 4. Add a row to the sample in `crates/report/src/sample.rs`.
 ///
 /// The JSON, the rules of `parity.toml`, the tables of the verdict, JUnit and the page follow from the row.
 macro_rules! surface_table {

@@ -262,14 +262,11 @@ fn empty_response(status: http::StatusCode) -> Response<()> {
 fn header_map(headers: Vec<(String, Vec<u8>)>) -> HeaderMap {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(&value)) {
-            if map.try_append(name, value).is_err() {
-                tracing::warn!(
-                    "an HTTP/2 response has more headers than can be passed on: only {}",
-                    map.len()
-                );
-                break;
-            }
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(&value))
+            && map.try_append(name, value).is_err()
+        {
+            tracing::warn!("an HTTP/2 response has more headers than can be passed on: only {}", map.len());
+            break;
         }
     }
     map

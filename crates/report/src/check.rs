@@ -2,30 +2,37 @@
 
 use std::fmt::Write as _;
 
-use parity::{CheckReport, CriterionAnswer};
+use parity::{CheckReport, Criterion, CriterionAnswer};
 
 use crate::style::Tone;
 use crate::text::{plain, wrap};
 
-/// Renders one line per criterion, with its reason.
+/// Renders one line per criterion with its reason, one line for all that do not apply, and the verdict.
 pub fn check_text(check: &CheckReport, width: usize) -> String {
-    let longest = check.criteria.iter().map(|criterion| criterion.name.len()).max().unwrap_or_default();
+    let applies = |answer: CriterionAnswer| answer != CriterionAnswer::NotApplicable;
+    let (applicable, others): (Vec<&Criterion>, Vec<&Criterion>) =
+        check.criteria.iter().partition(|criterion| applies(criterion.answer));
+    let longest = applicable.iter().map(|criterion| criterion.name.len()).max().unwrap_or_default();
     let mut text = String::new();
-    for criterion in &check.criteria {
+    for criterion in &applicable {
         let answer = match criterion.answer {
             CriterionAnswer::Yes => Tone::Good.paint("yes") + " ",
-            CriterionAnswer::No => Tone::Bad.paint("NO") + "  ",
-            CriterionAnswer::NotApplicable => Tone::Faint.paint("n/a") + " ",
+            _ => Tone::Bad.paint("NO") + "  ",
         };
         let line = format!("{answer} {:<longest$}  {}", criterion.name, plain(&criterion.reason));
         let line = wrap(&line, "n/a  ".len() + longest + 2, width);
         writeln!(text, "{line}").expect("a string takes everything");
     }
-    let failed = check.criteria.iter().filter(|criterion| criterion.answer == CriterionAnswer::No).count();
+    if !others.is_empty() {
+        let names: Vec<&str> = others.iter().map(|criterion| criterion.name).collect();
+        let line = format!("{}  {}", Tone::Faint.paint("n/a"), names.join(", "));
+        writeln!(text, "{}", wrap(&line, "n/a  ".len(), width)).expect("a string takes everything");
+    }
+    let failed = applicable.iter().filter(|criterion| criterion.answer == CriterionAnswer::No).count();
+    let count = |n: usize| if n == 1 { "1 criterion".to_owned() } else { format!("{n} criteria") };
     let verdict = match failed {
-        0 => Tone::Good.paint("it holds"),
-        1 => Tone::Bad.paint("1 criterion does not hold"),
-        n => Tone::Bad.paint(&format!("{n} criteria do not hold")),
+        0 => format!("{}  {} met", Tone::Good.paint("PASS"), count(applicable.len())),
+        n => format!("{}  {} of {} not met", Tone::Bad.paint("FAIL"), n, count(applicable.len())),
     };
     writeln!(text, "{verdict}").expect("a string takes everything");
     text
@@ -34,10 +41,9 @@ pub fn check_text(check: &CheckReport, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use parity::Criterion;
 
     use super::*;
-    use crate::style::terminal_text;
+    use crate::terminal::terminal_text;
 
     fn told(width: usize) -> String {
         let criterion = |name, answer, reason: &str| Criterion { name, answer, reason: reason.to_owned() };
@@ -60,10 +66,10 @@ mod tests {
             yes  files                         all 32 files exist
             yes  prompt                        1135 bytes of text in the first request of
                                                main
-            n/a  cancel                        the scenario cancels nothing
             NO   nothing went round the proxy  2 connections went past it: 10.0.0.1:443,
                                                10.0.0.2:443
-            1 criterion does not hold
+            n/a  cancel
+            FAIL  1 of 3 criteria not met
         "#]]
         .assert_eq(&told(80));
     }
@@ -74,12 +80,11 @@ mod tests {
             yes  files                         all 32 files exist
             yes  prompt                        1135 bytes of text in the
                                                first request of main
-            n/a  cancel                        the scenario cancels
-                                               nothing
             NO   nothing went round the proxy  2 connections went past
                                                it: 10.0.0.1:443,
                                                10.0.0.2:443
-            1 criterion does not hold
+            n/a  cancel
+            FAIL  1 of 3 criteria not met
         "#]]
         .assert_eq(&told(60));
     }
@@ -92,12 +97,11 @@ mod tests {
             yes  prompt
                  1135 bytes of text in the first
                  request of main
-            n/a  cancel
-                 the scenario cancels nothing
             NO   nothing went round the proxy
                  2 connections went past it:
                  10.0.0.1:443, 10.0.0.2:443
-            1 criterion does not hold
+            n/a  cancel
+            FAIL  1 of 3 criteria not met
         "#]]
         .assert_eq(&told(40));
     }

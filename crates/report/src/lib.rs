@@ -16,6 +16,7 @@ mod runs;
 mod show;
 mod style;
 mod table;
+mod terminal;
 mod text;
 mod tree;
 mod url;
@@ -37,7 +38,8 @@ pub use runs::{
     search_text,
 };
 pub use show::{FolderInfo, show_json, show_text};
-pub use style::{Tone, terminal_text};
+pub use style::Tone;
+pub use terminal::terminal_text;
 pub use text::{columns, duration, fit, harmless_json, plain, readable, tokens, visible};
 pub use tree::tree;
 pub use verdict::{verdict_line, verdict_text};

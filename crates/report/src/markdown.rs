@@ -289,8 +289,8 @@ impl Span {
         };
         let Some(next) = text[mark..].chars().next() else { return Span::Open };
         // A product such as `2 * 3` or `2*3` is no emphasis.
-        let opens = tone == Tone::Code
-            || !next.is_whitespace() && !(mark == 1 && before.is_some_and(char::is_alphanumeric));
+        let is_product = mark == 1 && before.is_some_and(char::is_alphanumeric);
+        let opens = tone == Tone::Code || !(next.is_whitespace() || is_product);
         if !opens {
             return Span::None;
         }
@@ -335,7 +335,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::style::terminal_text;
+    use crate::terminal::terminal_text;
 
     /// Shows styles as letters in angle brackets.
     fn marked(text: &str) -> String {

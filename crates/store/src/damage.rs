@@ -11,7 +11,7 @@ use crate::StoreError;
 /// Length of the log's header, and of the header of each frame.
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// Number of reads of a log that another process starts anew meanwhile.
+/// Number of reads of a log while another process restarts it.
 const READS: usize = 3;
 
 /// Fails if the database lost its content, or if its log is damaged before its end.

@@ -1,4 +1,4 @@
-//! Events as lines of JSON: stable, versioned, described in docs/reference/json.md.
+//! Events as lines of JSON: stable, versioned, described in docs/reference/events.md.
 
 use serde_json::{Map, Value, json};
 use session::Usage;

@@ -1,4 +1,4 @@
-//! What a simple command runs besides its own program.
+//! The commands that a simple command runs besides its own program.
 //!
 //! Start at [`analyze`]. Built-ins of the shell, shells, programs that run their words, and programs that never do are
 //! tables. Of any other program, nothing is known: its words may be run, so unknown words make the line unresolved.
@@ -7,7 +7,7 @@ use super::line::{Word, base};
 use super::reader::{Scan, Token};
 use super::variables;
 
-/// Where a command reads its input from.
+/// The source of a command's input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Input {
     /// A pipe, a file, or the input of the line.
@@ -346,7 +346,7 @@ impl Command<'_, '_> {
         for text in
             words.iter().filter_map(Word::plain).filter(|text| text.contains([' ', ';', '$', '`', '|']))
         {
-            self.script(&text.to_owned());
+            self.script(text);
         }
     }
 
@@ -388,7 +388,7 @@ impl Command<'_, '_> {
                     takes_line |= long.starts_with("--command");
                     reads_startup |= long == "--login";
                     if let Some((_, line)) = long.split_once('=') {
-                        return self.script(&line.to_owned());
+                        return self.script(line);
                     }
                 }
                 Some(options) if options.starts_with(['-', '+']) => {
@@ -417,7 +417,7 @@ impl Command<'_, '_> {
                 if words.iter().filter_map(Word::plain).any(|word| word == "extglob") && line.contains('(') {
                     self.unresolved("patterns with brackets");
                 }
-                self.script(&line.to_owned());
+                self.script(line);
             }
             Some(Some(file)) if !reads_input => self.scan.facts.run.push(base(file).to_owned()),
             _ => match self.input.clone() {

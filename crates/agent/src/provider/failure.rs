@@ -15,7 +15,7 @@ pub struct ProviderFailure {
     pub message: String,
     /// Advice for the user.
     pub hint: Option<String>,
-    /// Whether a retry of the same request may succeed.
+    /// Advice on a retry of the same request.
     pub retry: RetryAdvice,
 }
 
@@ -52,7 +52,7 @@ pub enum FailureKind {
     RateLimited,
 }
 
-/// Whether a retry of the same request may succeed.
+/// Advice on a retry of the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAdvice {
     /// It would fail again.

@@ -484,7 +484,7 @@ mod tests {
         assert!(guard.disarm()[0].to.is_some() && !root.join(".envrc").exists());
     }
 
-    /// Whatever a protected place refers to is protected with it.
+    /// Targets of a protected path are protected, too.
     #[test]
     fn what_is_there_is_held_with_all_it_leads_to() {
         let fixture = TestWorkspace::new(&[

@@ -223,7 +223,7 @@ impl GrepSearch {
         self.answer.extend(shown);
     }
 
-    /// Returns true if nothing more can be shown or searched. Beyond the limit, the search goes on until one
+    /// Returns true if nothing more can be shown or searched. Beyond the limit, the search continues until one
     /// more result is found.
     fn is_full(&self) -> bool {
         self.more || self.size > MAX_ANSWER || self.bytes > MAX_BYTES

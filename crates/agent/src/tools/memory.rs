@@ -30,7 +30,7 @@ struct Args {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Action {
-    RuleList,
+    List,
     Read,
     Write,
     Delete,
@@ -83,14 +83,14 @@ async fn run_action(args: Args, context: &ToolContext) -> Result<ToolOutput, Ref
     let Args { action, name, text, scope } = args;
     let thread = (scope == Scope::Thread).then(|| context.thread.clone());
     let mut kept = context.store.main().memory(Some(&context.thread))?;
-    if let Action::RuleList = action {
+    if let Action::List = action {
         return Ok(ToolOutput::text(list(&kept)));
     }
     kept.retain(|memory| memory.thread == thread);
     let name = check_name(name)?;
     let found = kept.iter().find(|memory| memory.name == name);
     match (action, text) {
-        (Action::RuleList, _) => unreachable!("answered above"),
+        (Action::List, _) => unreachable!("answered above"),
         (Action::Read, _) => match found {
             Some(memory) => Ok(ToolOutput::text(memory.text.clone())),
             None => Err(Refusal(format!("nothing is remembered as `{name}` here; `list` shows all names"))),

@@ -1,4 +1,8 @@
-//! The built-in tools. A new tool is a new file and a line in [`all`].
+//! The built-in tools.
+//!
+//! To add a tool: a new file with its `mod` line, a line at the end of [`all`] and of `tool_names::BUILTIN`, and a row in
+//! docs/reference/tools.md. The expected list in `input.rs` names it, too. A tool with a path needs its name in
+//! `permission::FILES`, otherwise rules for files do not apply to it.
 //!
 //! Start at [`builtin`]. Files are reached only through the [`Workspace`](crate::Workspace), and the time comes
 //! from the [`ToolContext`](crate::ToolContext). So most tools return the same bytes for the same files, and a

@@ -1,4 +1,4 @@
-//! Table of cache rules. `docs/guide/cache.md` describes it, and what is not documented by the providers.
+//! Table of cache rules. `docs/reference/cache.md` describes it, and what is not documented by the providers.
 
 use session::model::Vendor;
 

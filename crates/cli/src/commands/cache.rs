@@ -20,7 +20,7 @@ use crate::terminal::print_text;
 /// Explain the prompt cache, and the reason of every miss
 ///
 /// The prediction is computed from the bytes, the cache markers, the times and the dated rules of the provider, and shown
-/// beside the reported usage. docs/guide/cache.md has the rules and their limits.
+/// beside the reported usage. docs/reference/cache.md has the rules and their limits.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot cache rec

@@ -29,6 +29,9 @@ enum Command {
 ///
 /// A damaged journal is left unchanged, and the exit code is 3.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  offshoot journal check
+  offshoot journal check --journal copy/store.db")]
 struct CheckArgs {
     /// The journal; by default `store.db` in the data folder
     #[arg(long, value_name = "FILE")]

@@ -202,11 +202,11 @@ fn replay_to_harness(
         args.harness_version,
         config.as_deref(),
         capture::places()?,
-        args.out,
         capture::variables(&args.env, &user_env)?,
         user_env,
     )
     .map_err(capture::explain)?;
+    asked.out = args.out;
     asked.overrides.fixture_dir = args.fixture_dir;
     asked.overrides.timeout = args.timeout.map(Duration::from_secs);
     let runtime =

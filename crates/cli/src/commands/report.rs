@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Golden to compare the recording with
     #[arg(long, value_name = "DIR", value_parser = crate::recordings::recording_at())]
     golden: Option<PathBuf>,
-    /// Required level, from E0 (it ran) to E4 (byte-equal)
+    /// Required level, from E0 (same outcome) to E4 (byte-equal)
     #[arg(long, value_name = "LEVEL", default_value_t = Level::E3, requires = "golden")]
     level: Level,
     /// File with exclusions and masks [default: parity.toml beside the golden]

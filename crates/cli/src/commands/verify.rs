@@ -13,7 +13,7 @@ use crate::{output, page};
 
 /// Compare two recordings of one scenario, surface by surface
 ///
-/// docs/guide/verify.md describes the surfaces and levels.
+/// docs/reference/verify.md describes the surfaces and levels.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot verify goldens/claude-code/2.1.325/wakeup/runs/RUN rec

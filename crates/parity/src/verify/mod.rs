@@ -17,11 +17,13 @@
 //! E2 and E3 are decided like this. `compare` asks whether two values are equal after masks, with ids paired one to one. If they
 //! are, but not in their bytes, the finding says `Masked`, and `classify` leaves E3. If they are not, it says
 //! `Different`, and the file of the surface decides (`value_level` in `surfaces`): E2 if the structure is the same, as
-//! with two texts of similar length or another description of a tool, and E1 or E0 otherwise. Differences of order,
-//! lanes and attempts have their levels in one table ([`structure::Structure`]).
+//! with two texts of similar length or another description of a tool, and E1 or E0 otherwise. A unit without a counterpart
+//! is E0. A value with other bytes and the same meaning, and one that the model produced, leaves E3. At the end `compare`
+//! checks the pairs of ids over the whole recording, and a contradiction lowers a text to E2. Differences of order, lanes
+//! and attempts have their levels in one table ([`structure::Structure`]).
 //!
 //! Start at [`verify`], which reads two folders, or at [`compare`], which compares values and reads nothing itself. The
-//! table of surfaces in `surface.rs` says how to add one.
+//! table in `crate::surface` says how to add a surface.
 
 mod align;
 mod cache_changes;

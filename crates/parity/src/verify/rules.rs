@@ -194,7 +194,7 @@ impl RuleEntry {
         }
         let is_place = |prefix: &str| self.pointer.starts_with(prefix);
         if !self.pointer.is_empty()
-            && !["/", "header:", "url:", "method", "lane", "job"].into_iter().any(is_place)
+            && !["/", "header:", "url:", "method", "lane", "job", "answer:"].into_iter().any(is_place)
         {
             return Err(format!(
                 "`{}` is no pointer; write one as in `/system/0/text` or `header:user-agent`",

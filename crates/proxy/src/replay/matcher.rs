@@ -124,7 +124,12 @@ impl TurnMatcher {
         traffic.turn_indexes().filter(|turn| !self.requested.contains_key(turn)).collect()
     }
 
-    /// Applies the rules in order: same history, same conversation, same new text, similar new text.
+    /// Finds the turn for a request among those with the same replies before. The first rule that matches wins:
+    ///
+    /// 1. a failed turn with the same history and shape, then a new one;
+    /// 2. the most similar text in the lane that answered this conversation before;
+    /// 3. the most similar text in any lane;
+    /// 4. the same for turns of another shape (tools or none), which must be nearly equal.
     fn find_turn(&self, traffic: &RecordedTraffic, request: LiveRequest<'_>) -> Result<TurnIndex, NoMatch> {
         let outline = request.outline;
         let candidates = self.with_same_replies(traffic, request);
@@ -135,11 +140,11 @@ impl TurnMatcher {
         let (same_shape, others): (Vec<TurnIndex>, Vec<TurnIndex>) =
             candidates.iter().copied().partition(has_same_shape);
         // A main agent matches with any text, because only one turn is left for it, and so does a probe.
-        let is_meant = |kind| kind == LaneKind::Main && outline.has_tools;
-        let least = |kind| if is_meant(kind) || outline.is_probe { 0 } else { SIMILAR };
+        let takes_any_text = |kind| kind == LaneKind::Main && outline.has_tools;
+        let least = |kind| if takes_any_text(kind) || outline.is_probe { 0 } else { SIMILAR };
         // Two agents may have equal replies in their history. Each stays with the lane that it began with.
         let same_lane = self.in_served_lanes(traffic, &same_shape, request.conversation);
-        // A request that only names its predecessor carries too little text to choose between lanes.
+        // A request with `previous_response_id` instead of its history carries too little text to choose between lanes.
         let preferred = if same_lane.is_empty() { &same_shape } else { &same_lane };
         let found = self.failed_with_same_history(preferred, outline);
         let found = found.or_else(|| self.new_with_same_history(traffic, preferred, outline));

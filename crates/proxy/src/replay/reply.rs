@@ -29,7 +29,7 @@ pub(super) struct LiveReply {
     length: Option<usize>,
 }
 
-/// Bytes that are sent in one write.
+/// Bytes that become due together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReplyPiece {
     pub(super) bytes: Vec<u8>,

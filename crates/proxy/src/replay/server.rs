@@ -192,8 +192,8 @@ impl SharedReplay {
             return self.finish(client, reply.end, prepared).await;
         };
         let ordered = prepared.filter(|prepared| prepared.is_ordered).map(|prepared| prepared.exchange);
-        // Bytes that may be sent. Without a pace they leave together, but the last part always leaves alone, so that
-        // everything before has arrived by then.
+        // A piece leaves when the plan allows it, its recorded time has come, and its fault delay is over. The head leaves
+        // with the first piece. Without a pace, pieces that are allowed together leave in one write.
         let mut pending = reply.head(status);
         for (at, piece) in reply.pieces.iter().enumerate() {
             let may_send = ordered.is_none_or(|exchange| self.scheduler.may_send(exchange, piece.part));

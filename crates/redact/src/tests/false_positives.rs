@@ -49,18 +49,20 @@ fn words(count: usize, seed: u64) -> String {
     (0..count).map(pick).collect::<Vec<_>>().join(" ")
 }
 
+type Kind = (&'static str, fn(u64) -> String);
+
 /// Each kind with the text for a seed.
-const KINDS: &[(&str, fn(u64) -> String)] = &[
+const KINDS: &[Kind] = &[
     ("package-lock", |n| {
         format!(
-            "\"node_modules/{name}\": {{\n  \"version\": \"1.{n}.0\",\n  \"resolved\": \"https://registry.npmjs.org/{name}/-/{name}-1.{n}.0.tgz\",\n  \"integrity\": \"sha512-{}==\",\n  \"license\": \"MIT\"\n}}",
+            "\"node_modules/{name}\": {{\n  \"version\": \"1.{n}.0\",\n  \"resolved\": \"https://registry.example.org/{name}/-/{name}-1.{n}.0.tgz\",\n  \"integrity\": \"sha512-{}==\",\n  \"license\": \"MIT\"\n}}",
             random(BASE64, 86, n),
             name = random(LETTERS, 9, n)
         )
     }),
     ("Cargo.lock", |n| {
         format!(
-            "[[package]]\nname = \"{}\"\nversion = \"0.{n}.1\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"{}\"\n",
+            "[[package]]\nname = \"{}\"\nversion = \"0.{n}.1\"\nsource = \"registry+https://index.example.org/crates\"\nchecksum = \"{}\"\n",
             random(LETTERS, 8, n),
             random(HEX, 64, n)
         )

@@ -66,7 +66,7 @@ fn texts() -> Vec<String> {
         "token: crate::__u32, passphrase: CFTypeRef, const SO_COOKIE: c_int = 57; cookie: c_int = 0x1024",
         "api_key = os.environ[\"API_KEY\"]; const apiKey = process.env.OPENAI_API_KEY",
         "fn token(&self) -> Token { Token::new(self.kind, self.span12345678) }",
-        "https://git@github.com/owner/repo.git ssh://git@host:22/path https://registry.npmjs.org/@scope/pkg",
+        "https://git@github.com/owner/repo.git ssh://git@host:22/path https://registry.example.org/@scope/pkg",
         "https://example.com:8443/path?page=2&sort=asc&key=name#section-12345678",
         "https://a.example/x?sig=none&signature=required&Signature=${SIGNATURE}&X-Amz-Signature=... and &sig=<sig>",
         "X-Hub-Signature=sha1=0123456789abcdef0123456789abcdef; signature=0123456789abcdef0123; design=0123456789abcdef01",

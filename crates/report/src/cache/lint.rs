@@ -43,7 +43,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::style::terminal_text;
+    use crate::terminal::terminal_text;
 
     #[test]
     fn a_finding_goes_on_where_the_screen_is_narrow() {

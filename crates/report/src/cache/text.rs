@@ -39,7 +39,7 @@ pub fn cache_text(of: &CacheView<'_>, width: usize) -> String {
     let rules: Vec<String> = of.explained.rules.iter().map(|(name, of)| format!("{name} ({of})")).collect();
     let sure = AccuracyCounts::of(of.explained).in_words();
     for (head, text) in
-        [("how sure: ", sure.as_str()), ("rules: ", &rules.join("; ")), ("list prices of ", of.prices_of)]
+        [("confidence: ", sure.as_str()), ("rules: ", &rules.join("; ")), ("list prices of ", of.prices_of)]
     {
         lines.push(wrap(&format!("{head}{text}"), head.len(), width));
     }
@@ -203,7 +203,7 @@ mod tests {
     use session::{RequestId, Usage};
 
     use super::*;
-    use crate::style::terminal_text;
+    use crate::terminal::terminal_text;
 
     /// A lane that starts, one with a broken prefix, and one without a miss.
     fn told(width: usize) -> String {
@@ -276,7 +276,7 @@ mod tests {
             not in the sums: 1 request of which only the usage is left, as
             of forks without a transcript: 0 read, 0 written, 0 input
 
-            how confidence: exact in 3 requests
+            confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI (2026-08); Google (2026-08)
             list prices of 2026-11
         "#]]
@@ -306,7 +306,7 @@ mod tests {
             not in the sums: 1 request of which only the usage is left,
             as of forks without a transcript: 0 read, 0 written, 0 input
 
-            how confidence: exact in 3 requests
+            confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI (2026-08); Google
                    (2026-08)
             list prices of 2026-11
@@ -343,7 +343,7 @@ mod tests {
             the usage is left, as of forks without a
             transcript: 0 read, 0 written, 0 input
 
-            how confidence: exact in 3 requests
+            confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI
                    (2026-08); Google (2026-08)
             list prices of 2026-11

@@ -5,7 +5,7 @@ use session::RequestId;
 
 use super::*;
 
-/// What is wrong with a value, by place. Names that the schema does not know must begin with `_`.
+/// Returns the mistakes in a value, by place. Names that the schema does not know must begin with `_`.
 fn complaints(schema: &Value, value: &Value, all: &Value, place: &str) -> Vec<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let named = all.pointer(name.trim_start_matches('#')).expect("the schema defines it");

@@ -267,7 +267,7 @@ fn a_denied_command_in_any_form() {
         "git >\"a b\" push",
         "cat <<< \"$HOME\"; git push",
         "true\r#; git push",
-        // Words that somebody reads as a line.
+        // Words that another program reads as a line.
         "bash <<< 'git push'",
         "trap 'git push' EXIT",
         "env -S 'git push'",

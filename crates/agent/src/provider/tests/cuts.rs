@@ -32,7 +32,7 @@ impl Body for Pieces {
     }
 }
 
-/// What comes of a body, read as the client reads it.
+/// Returns the result of a body, read as the client reads it.
 async fn outcome(
     dialect: Dialect,
     body: &[u8],
@@ -114,8 +114,8 @@ async fn a_stop_reason_without_the_final_event_is_a_cut() {
     assert_eq!(failure(&attempt).kind, FailureKind::Cut);
 }
 
-/// Said twice, an event changes nothing, or is noticed, or doubles a piece of text, which nobody can tell
-/// from a model that repeats itself. It never makes another call.
+/// A duplicated event changes nothing, is noticed, or doubles a piece of text, which looks like a model that repeats
+/// itself. It never makes another call.
 #[tokio::test]
 async fn an_event_that_comes_twice_never_makes_another_call() {
     for dialect in DIALECTS {

@@ -68,7 +68,7 @@ async fn the_provider_says_when_and_whether_to_come_back() {
     let empty =
         refused(Dialect::OpenAiChat, "429", "retry-after: 7\r\n", "insufficient_quota", "pay first").await;
     assert_eq!(failure(&empty).retry, RetryAdvice::No);
-    // Who is refused for a minute is told where to buy more.
+    // A refusal for a minute mentions where to buy more.
     let words = "rate limit reached; to get more visit https://platform.example/account/billing";
     let busy = refused(Dialect::OpenAiChat, "429", "retry-after: 1\r\n", "rate_limit_exceeded", words).await;
     assert_eq!(failure(&busy).retry, RetryAdvice::After(Duration::from_secs(1)));
@@ -156,7 +156,7 @@ async fn nobody_there_is_said_with_the_address() {
     let attempt = server.provider(Dialect::OpenAiChat).attempt(Bytes::new(), &mut |_| {}).await;
     no_canary(&attempt);
     let failure = failure(&attempt);
-    // On this machine nobody comes by waiting.
+    // A retry does not help if nothing listens on this machine.
     assert_eq!((failure.kind, failure.retry, attempt.status), (FailureKind::Connect, RetryAdvice::No, None));
     assert_eq!(failure.message, format!("cannot connect to `{address}`: nothing listens there"));
     assert!(failure.hint.as_ref().is_some_and(|hint| hint.contains("base URL")), "{failure:?}");

@@ -134,7 +134,7 @@ fn values_of_the_wrong_type_never_make_another_reply() {
                 let Ok(whole) = check::decode(dialect, broken) else { continue };
                 let got = whole.answer.reply;
                 let what = format!("{dialect}: {pointer} as {other}");
-                // What stands inside of an input is the model's own business.
+                // The content of an input is not checked.
                 if !pointer.contains("/input/") {
                     assert_eq!(got.calls().collect::<Vec<_>>(), right.calls().collect::<Vec<_>>(), "{what}");
                 }

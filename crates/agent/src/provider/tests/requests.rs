@@ -1,4 +1,4 @@
-//! What is sent, and what happens to it when nobody waits any more.
+//! Requests on the wire, and the secrets that stay out of results.
 
 use super::*;
 

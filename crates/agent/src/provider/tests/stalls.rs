@@ -15,7 +15,7 @@ use super::*;
 const LIMITS: ResponseLimits =
     ResponseLimits { idle: Duration::from_secs(30), news: Duration::from_secs(100), max_bytes: 1 << 20 };
 
-/// A body that comes as somebody sends it.
+/// A body that arrives as the test sends it.
 struct Sent(mpsc::Receiver<Vec<u8>>);
 
 impl Body for Sent {

@@ -152,7 +152,7 @@ async fn what_is_left_above_is_all_that_is_left_below() {
     kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("it runs");
     let results = stage.results("m-4-0");
     assert!(results[0].contains("1\tx"), "{results:?}");
-    for (n, by) in [(1, "`read(secrets)` forbids"), (2, "only `Read(a.txt)`"), (3, "only `Read(a.txt)`")] {
+    for (n, by) in [(1, "`read(secrets)` denies"), (2, "only `Read(a.txt)`"), (3, "only `Read(a.txt)`")] {
         assert!(results[n].contains("denied") && results[n].contains(by), "{by}: {results:?}");
     }
 }

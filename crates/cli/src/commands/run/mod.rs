@@ -89,7 +89,7 @@ struct ScriptArgs {
 /// Options for output.
 #[derive(clap::Args)]
 struct OutputArgs {
-    /// Print one event per line as JSON; see docs/guide/run.md
+    /// Print one event per line as JSON; see docs/reference/events.md
     #[arg(long)]
     json: bool,
     /// Events to print: of the main agent, or of all agents with partial replies

@@ -205,9 +205,11 @@ fn resumable(error: RunError, run: &RunId, script: Option<&Path>) -> anyhow::Err
         RunError::Store(
             error @ (StoreError::Corrupt { path, .. }
             | StoreError::NotADatabase { path }
+            | StoreError::Emptied { path, .. }
+            | StoreError::LogDamaged { path, .. }
             | StoreError::Removed { path }),
         ) => return classify(kind, journal::hint(error, path), anyhow::Error::new(error.clone())),
-        _ => format!("nothing is lost; to resume: `{resume}`"),
+        _ => format!("to resume: `{resume}`"),
     };
     classify(kind, Some(hint), error.into())
 }

@@ -43,7 +43,7 @@ pub(super) struct ClassifiedDifference {
     pub(super) level: Option<Level>,
     /// True if only the bytes differ, under a mask or because the models said different things. Such a difference is
     /// listed only if E4 is required.
-    pub(super) is_bytes_only: bool,
+    pub(super) is_tolerated: bool,
     pub(super) shown: VerdictDifference,
 }
 
@@ -78,15 +78,15 @@ impl Classifier<'_> {
             let (level, words) = level_and_words(surface, &difference);
             let description = format!("{words}{suffix}");
             let shown = self.shown(place, surface, pointer, level, description, &difference);
-            let is_bytes_only = is_bytes_only(&difference);
-            ClassifiedDifference { difference, level, is_bytes_only, shown }
+            let is_tolerated = is_tolerated(&difference);
+            ClassifiedDifference { difference, level, is_tolerated, shown }
         });
         classified
     }
 
     /// Returns whether the verdict lists a difference.
     pub(super) fn is_listed(&self, difference: &ClassifiedDifference) -> bool {
-        !difference.is_bytes_only || self.required == Level::E4
+        !difference.is_tolerated || self.required == Level::E4
     }
 
     fn shown(
@@ -179,7 +179,7 @@ fn value_words(surface: Surface, difference: &ValueDifference) -> String {
     }
 }
 
-fn is_bytes_only(difference: &Difference) -> bool {
+fn is_tolerated(difference: &Difference) -> bool {
     let Difference::Value(value) = difference else { return false };
     matches!(value.agreement, ValueAgreement::Masked | ValueAgreement::Echoed)
 }

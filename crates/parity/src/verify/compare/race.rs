@@ -1,7 +1,7 @@
 //! Races: differences that no reply of a model decides, so that no order of replies can reproduce a value.
 //!
 //! A replay of a golden shows them. Each rule is about one kind of place. All other differences of such a replay are
-//! ordinary ones. `docs/guide/verify.md` lists the rules.
+//! ordinary ones. `docs/reference/verify.md` lists the rules.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

@@ -172,7 +172,7 @@ impl ValueComparer<'_> {
                         result.push_unequal_bytes(pointer, golden, candidate);
                     }
                     TextAgreement::Same => result.push_unequal_bytes(pointer, golden, candidate),
-                    TextAgreement::None => result.push(pointer, golden, candidate, false),
+                    TextAgreement::Different => result.push(pointer, golden, candidate, false),
                 }
             }
             _ if g.raw() == c.raw() || numbers_agree(g, c) => {}
@@ -224,7 +224,7 @@ impl ValueComparer<'_> {
             return agrees(hit || ids > 0);
         }
         if !with_ids {
-            return TextAgreement::None;
+            return TextAgreement::Different;
         }
         // The model chooses the arguments of a call, so another id in one is another argument, unless both are known.
         let accepts = IdAcceptance {
@@ -244,7 +244,7 @@ impl ValueComparer<'_> {
             self.mask_hits.hit(other_mask("line order"), true);
             return TextAgreement::Masked;
         }
-        TextAgreement::None
+        TextAgreement::Different
     }
 
     /// Pairs the ids of two texts. Returns whether the texts differ in nothing else.
@@ -288,7 +288,7 @@ impl ValueComparer<'_> {
 enum TextAgreement {
     Same,
     Masked,
-    None,
+    Different,
 }
 
 /// The ids that may be paired at a place.

@@ -19,7 +19,7 @@ pub(super) fn deduplicated(notes: Vec<String>) -> Vec<String> {
 /// Returns a note about differences that are not listed because a mask covers them.
 pub(super) fn bytes_only(findings: &[Classified], required: Level) -> Option<String> {
     let differences = findings.iter().filter_map(|it| it.difference.as_ref());
-    match differences.filter(|difference| difference.is_bytes_only).count() {
+    match differences.filter(|difference| difference.is_tolerated).count() {
         0 => None,
         _ if required == Level::E4 => None,
         1 => Some("1 value differs under a mask only; `--level E4` lists them".to_owned()),

@@ -35,10 +35,13 @@ pub(super) struct SurfaceDefinition {
     /// True if its values contain the version of the harness, which is masked.
     pub(super) has_versions: bool,
     /// Compares facts about a pair of lanes that no unit contains.
-    pub(super) compare_lane: Option<fn(&PairedRecordings<'_>, usize, &mut Findings)>,
+    pub(super) compare_lane: Option<LaneComparison>,
     /// Compares facts about a pair of turns that no unit contains.
-    pub(super) compare_turn: Option<fn(&PairedRecordings<'_>, TurnPlace, [&Turn; 2], &mut Findings)>,
+    pub(super) compare_turn: Option<TurnComparison>,
 }
+
+type LaneComparison = fn(&PairedRecordings<'_>, usize, &mut Findings);
+type TurnComparison = fn(&PairedRecordings<'_>, TurnPlace, [&Turn; 2], &mut Findings);
 
 /// A value that differs, without its place in the unit's request.
 pub(super) struct ValueChange<'v> {

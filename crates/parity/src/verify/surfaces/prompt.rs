@@ -25,7 +25,7 @@ pub(super) const DEFINITION: SurfaceDefinition = SurfaceDefinition {
     compare_turn: None,
 };
 
-/// Texts of similar length have the same structure.
+/// Texts of similar length have the same structure. The length is that of the JSON, in bytes and with escapes.
 fn value_level(change: &ValueChange<'_>) -> Level {
     if change.kind != UnitKind::Reply && change.inside == "/type" {
         return Level::E1;

@@ -1025,6 +1025,13 @@ fn rules_are_strict_and_a_stale_one_fails() {
     let other = format!("{stale}applies_to = {{ harness = \"claude-code\", versions = \"before 2.1\" }}\n");
     let verdict = judged(&golden, &golden.clone(), &other, Level::E3);
     assert_eq!((verdict.outcome, verdict.tolerances.rules[0].stale), (VerdictOutcome::Match, false));
+    // Every pointer that comes with a difference can be pasted.
+    for pointer in ["/a", "header:x", "url:host", "method", "lane:tree", "job:turn", "answer:status"] {
+        let text = format!(
+            "format = 1\n[[exclude]]\nsurface = \"routing\"\npointer = \"{pointer}\"\nreason = \"x\"\n"
+        );
+        ParityRules::parse(&text, Path::new("parity.toml")).expect(pointer);
+    }
     let mistakes = [
         "format = 2\n",
         "format = 1\n\n[[mask]]\nsurface = \"prompts\"\npointer = \"/a\"\nreason = \"x\"\n",
