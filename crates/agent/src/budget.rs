@@ -34,19 +34,19 @@ pub(crate) struct BudgetExcess {
     pub(crate) unit: &'static str,
     pub(crate) used: i64,
     pub(crate) reserved: i64,
-    pub(crate) wanted: i64,
-    pub(crate) most: i64,
+    pub(crate) requested: i64,
+    pub(crate) maximum: i64,
 }
 
 impl BudgetExcess {
     /// Returns whether the request may fit when reservations of other runs are released.
     pub(crate) fn may_fit_later(&self) -> bool {
-        self.reserved > 0 && self.used.saturating_add(self.wanted) <= self.most
+        self.reserved > 0 && self.used.saturating_add(self.requested) <= self.maximum
     }
 
     /// Returns the output limit with which the request fits. Returns `None` if that is too short.
     pub(crate) fn fitting_output(&self, run: &Run, request: usize) -> Option<u64> {
-        let left = self.most - self.used - self.reserved;
+        let left = self.maximum - self.used - self.reserved;
         let (money, tokens) = run.reserve(request, 0);
         let fits = match self.unit {
             "tokens" => u64::try_from(left).ok()?.checked_sub(tokens)?,
@@ -63,21 +63,23 @@ impl BudgetExcess {
     pub(crate) fn describe(&self, run: &Run) -> String {
         let whole =
             run.bounds.budgets.iter().find(|limit| limit.run == self.limit.run).unwrap_or(&self.limit);
-        let most = match self.unit {
+        let maximum = match self.unit {
             "tokens" => whole.tokens.map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX)),
             _ => whole.microusd,
         };
-        let most = most.unwrap_or(self.most);
-        let kept = most - self.most;
+        let maximum = maximum.unwrap_or(self.maximum);
+        let kept = maximum - self.maximum;
         let whose = if self.limit.run == *run.id() { "" } else { " in all" };
         let amount = |amount| prompts::amount(amount, self.unit);
         let rest = match kept {
             0 => String::new(),
             kept => format!(", of which {} are reserved for the agents above", amount(kept)),
         };
-        let (used, most, wanted) = (amount(self.used), amount(most), amount(self.wanted));
+        let (used, maximum, requested) = (amount(self.used), amount(maximum), amount(self.requested));
         let estimate = if self.has_estimates(run) { prompts::USAGE_UNKNOWN } else { "" };
-        format!("{used} of {most} are spent{whose}{rest}, and the next request could cost {wanted}{estimate}")
+        format!(
+            "{used} of {maximum} are spent{whose}{rest}, and the next request could cost {requested}{estimate}"
+        )
     }
 
     /// Returns whether the usage includes reservations whose real usage is unknown.
@@ -120,8 +122,12 @@ impl Run {
             // If the runs above need most of it, the first request gets it.
             Limit {
                 run: limit.run.clone(),
-                microusd: limit.microusd.map(|most| if money > most / 2 { most } else { most - money }),
-                tokens: limit.tokens.map(|most| if tokens > most / 2 { most } else { most - tokens }),
+                microusd: limit
+                    .microusd
+                    .map(|maximum| if money > maximum / 2 { maximum } else { maximum - money }),
+                tokens: limit
+                    .tokens
+                    .map(|maximum| if tokens > maximum / 2 { maximum } else { maximum - tokens }),
             }
         };
         self.bounds.budgets.iter().map(left).collect()

@@ -101,7 +101,7 @@ impl Drop for Membership {
 
 impl Warmups {
     fn lock(&self) -> MutexGuard<'_, HashMap<(RunId, Seq), Warmup>> {
-        self.0.lock().expect("no holder panics")
+        self.0.lock().expect("lock is not poisoned")
     }
 }
 

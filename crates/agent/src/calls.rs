@@ -45,7 +45,7 @@ pub(crate) async fn run_pending(run: &Arc<Run>, conversation: &mut Conversation)
 /// Gives each call that has no result yet a result that says so.
 pub(crate) async fn skip_pending(run: &Arc<Run>, conversation: &mut Conversation) -> Result<(), RunError> {
     for call in calls_that(conversation, |status| status.is_open()) {
-        conversation.finished(give_up(run, call).await?);
+        conversation.finished(abandon_call(run, call).await?);
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ pub(crate) async fn skip_pending(run: &Arc<Run>, conversation: &mut Conversation
 /// Gives results to the calls that an earlier process had started, if the run is cancelled before it resumes them.
 pub(crate) async fn end_started(run: &Arc<Run>, conversation: &mut Conversation) -> Result<(), RunError> {
     for call in calls_that(conversation, |status| status == CallStatus::Running) {
-        conversation.finished(give_up(run, call).await?);
+        conversation.finished(abandon_call(run, call).await?);
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ fn calls_that(conversation: &Conversation, has: impl Fn(CallStatus) -> bool) -> 
 /// Groups calls: those that change nothing, or wait for other runs, are made together. Each other call is made alone, so
 /// that later calls see its effect.
 fn batches(run: &Run, calls: Vec<StoredToolCall>) -> Vec<Vec<StoredToolCall>> {
-    let waits = |tool: &dyn Tool| tool.waits() && !tool.ends_runs();
+    let waits = |tool: &dyn Tool| tool.is_waiting_call() && !tool.ends_runs();
     let joins = |call: &StoredToolCall| {
         call.policy == Policy::Pure || run.bounds.tools.find(&call.name).is_some_and(waits)
     };
@@ -107,7 +107,8 @@ async fn run_batch(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<Sto
     let context = tool_context(run, &to_start[0])?;
     // A run that only waits for others lets them have its slot.
     let tool = |call: &StoredToolCall| run.bounds.tools.find(&call.name);
-    let waits = to_start.iter().any(|call| tool(call).is_some_and(Tool::waits) && !is_background(call));
+    let waits =
+        to_start.iter().any(|call| tool(call).is_some_and(Tool::is_waiting_call) && !is_background(call));
     if waits {
         run.release_slot();
     }
@@ -197,7 +198,7 @@ async fn perform_all(
     drop(running);
     for mut call in to_start.into_iter().flatten() {
         call.status = CallStatus::Running;
-        finished.push(give_up(run, call).await?);
+        finished.push(abandon_call(run, call).await?);
     }
     Ok(finished)
 }
@@ -263,7 +264,7 @@ async fn deny(run: &Arc<Run>, call: StoredToolCall, why: String) -> Result<Store
     }
     let continues =
         started_run(store, &call)?.filter(|row| starts_runs(run, &call) && is_unfinished(row.status));
-    let call = give_up(run, call).await?;
+    let call = abandon_call(run, call).await?;
     if let Some(child) = continues {
         jobs::resume_child(run, &child.id, true).await?;
     }
@@ -362,7 +363,7 @@ async fn finish_with(
 }
 
 /// Gives a result to a call that is not made, or not awaited, any more.
-async fn give_up(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
+async fn abandon_call(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
     if call.status == CallStatus::Running && starts_runs(run, &call) {
         return detach_child(run, call).await;
     }

@@ -347,7 +347,7 @@ impl Conversation {
 
     /// Returns the results of the last reply's calls, as the model sees them.
     pub(crate) fn results(&self) -> Vec<Block> {
-        self.calls().iter().filter_map(shown).collect()
+        self.calls().iter().filter_map(call_block).collect()
     }
 
     /// Takes the open request of an earlier process.
@@ -489,9 +489,9 @@ pub(crate) fn resets_steps(origin: Origin) -> bool {
 }
 
 /// Returns a call's result as the model sees it.
-fn shown(call: &StoredToolCall) -> Option<Block> {
+fn call_block(call: &StoredToolCall) -> Option<Block> {
     let result = call.result.as_ref()?;
-    Some(Block::ToolResult(preview::shown(result, call.preview.as_deref())))
+    Some(Block::ToolResult(preview::with_preview(result, call.preview.as_deref())))
 }
 
 /// Returns the result of a call that is not made: one constant sentence.

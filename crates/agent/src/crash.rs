@@ -81,7 +81,7 @@ pub(crate) fn point(name: &'static str) {
 
     debug_assert!(POINTS.contains(&name), "`{name}` is not in the list");
     let hits = HITS.get_or_init(Mutex::default).lock();
-    let mut hits = hits.expect("no holder panics");
+    let mut hits = hits.expect("lock is not poisoned");
     let hit = hits.entry(name).or_default();
     *hit += 1;
     note(name);

@@ -88,20 +88,21 @@ async fn end_runs(
     whom: CancelScope,
 ) -> Result<Vec<(RunId, Option<ForkReport>)>, StoreError> {
     let (mut agents, mut left, mut reports) = (HashMap::new(), HashMap::new(), HashMap::new());
-    for found in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
-        let status = if found.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-        let ms = u64::try_from(at.0 - found.created_at.0).unwrap_or_default();
-        let final_text = FinalText::of(&store.run(&found.id).messages()?).last().map(str::to_owned);
-        let results = open_calls::abandoned(store, &found.id, at)?;
-        let mut of_it = FinalRecord { final_text, fork: None, results };
-        if found.kind == RunKind::Fork
-            && let Some((end, report)) = fork::report(store, &store.run(&found.id).row()?, status, ms)
+    for run_row in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
+        let status =
+            if run_row.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
+        let ms = u64::try_from(at.0 - run_row.created_at.0).unwrap_or_default();
+        let final_text = FinalText::of(&store.run(&run_row.id).messages()?).last().map(str::to_owned);
+        let results = open_calls::abandoned(store, &run_row.id, at)?;
+        let mut record = FinalRecord { final_text, fork: None, results };
+        if run_row.kind == RunKind::Fork
+            && let Some((end, report)) = fork::report(store, &store.run(&run_row.id).row()?, status, ms)
         {
-            of_it.fork = Some(end);
-            reports.insert(found.id.clone(), report);
+            record.fork = Some(end);
+            reports.insert(run_row.id.clone(), report);
         }
-        left.insert(found.id.clone(), of_it);
-        agents.insert(found.id, found.agent);
+        left.insert(run_row.id.clone(), record);
+        agents.insert(run_row.id, run_row.agent);
     }
     let notice = move |run: &RunId, ending: &RunEnd| {
         jobs::end_notice(run, agents.get(run).map_or("", String::as_str), ending).into_bytes()

@@ -11,7 +11,7 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A request cannot be encoded in the provider's dialect.
-    #[error("the request cannot be encoded")]
+    #[error("cannot encode the request")]
     Encode(#[source] EncodeError),
     /// The run has ended, and there is no new prompt.
     #[error("run `{run}` is {} and has nothing to continue", status.words())]
@@ -22,7 +22,7 @@ pub enum RunError {
         status: RunStatus,
     },
     /// A run that is not resumed by itself.
-    #[error("run `{run}` belongs to run `{root}` and is resumed with it")]
+    #[error("run `{run}` is part of run `{root}`; resume that one")]
     NotMain {
         /// The run.
         run: RunId,
@@ -39,14 +39,14 @@ pub enum RunError {
         source: serde_json::Error,
     },
     /// The configured provider has another dialect than the run.
-    #[error("run `{run}` was started in the dialect {began}, but the configured provider uses {speaks}")]
+    #[error("run `{run}` uses the dialect {run_dialect}, but the provider uses {provider_dialect}")]
     DialectMismatch {
         /// The run.
         run: RunId,
         /// The dialect of the run.
-        began: wire::dialect::Dialect,
+        run_dialect: wire::dialect::Dialect,
         /// The dialect of the provider.
-        speaks: wire::dialect::Dialect,
+        provider_dialect: wire::dialect::Dialect,
     },
     /// A budget needs a price.
     #[error("no price known for model `{0}`; cannot enforce the budget")]

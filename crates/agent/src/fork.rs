@@ -151,7 +151,7 @@ impl ForkPoint {
     /// result. All forks of one turn get the same bytes.
     pub(crate) fn results(&self) -> Vec<Block> {
         let shown = |call: &StoredToolCall| match &call.result {
-            Some(result) => preview::shown(result, call.preview.as_deref()),
+            Some(result) => preview::with_preview(result, call.preview.as_deref()),
             None => placeholder(call, prompts::NO_RESULT),
         };
         self.calls.iter().map(|call| Block::ToolResult(shown(call))).collect()

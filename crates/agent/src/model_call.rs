@@ -290,7 +290,7 @@ async fn write_request(
                 return Ok(Err(NotWritten::Outcome(CallOutcome::Stopped)));
             }
             Err(StoreError::OverBudget { limit, unit, used, wanted, most, reserved }) => {
-                BudgetExcess { limit, unit, used, reserved, wanted, most }
+                BudgetExcess { limit, unit, used, reserved, requested: wanted, maximum: most }
             }
             call => {
                 let call = call?;

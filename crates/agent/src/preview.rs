@@ -27,7 +27,7 @@ pub(crate) fn decide(result: &ToolResult) -> Option<String> {
 }
 
 /// Returns the result as the model sees it: a preview replaces its text, pictures stay.
-pub(crate) fn shown(result: &ToolResult, preview: Option<&str>) -> ToolResult {
+pub(crate) fn with_preview(result: &ToolResult, preview: Option<&str>) -> ToolResult {
     let Some(preview) = preview else { return result.clone() };
     let pictures = result.blocks.iter().filter(|block| !matches!(block, Block::Text { .. })).cloned();
     let blocks = std::iter::once(Block::Text { text: preview.to_owned() }).chain(pictures).collect();
@@ -77,7 +77,7 @@ mod tests {
         let preview = decide(&result(text.clone())).expect("too long");
         assert!(preview.starts_with("begin") && preview.ends_with("end"));
         assert!(preview.len() < WHOLE);
-        let shown = shown(&result(text), Some(&preview));
+        let shown = with_preview(&result(text), Some(&preview));
         assert_eq!(shown.blocks, [Block::Text { text: preview }]);
     }
 
@@ -87,6 +87,6 @@ mod tests {
         let mut long = result("a".repeat(WHOLE + 1));
         long.blocks.push(picture.clone());
         let preview = decide(&long).expect("too long");
-        assert_eq!(shown(&long, Some(&preview)).blocks[1], picture);
+        assert_eq!(with_preview(&long, Some(&preview)).blocks[1], picture);
     }
 }

@@ -61,7 +61,7 @@ impl Drop for AtWork {
 }
 
 fn at_work() -> MutexGuard<'static, BTreeSet<(PathBuf, RunId)>> {
-    AT_WORK.lock().expect("no holder panics")
+    AT_WORK.lock().expect("lock is not poisoned")
 }
 
 #[cfg(test)]

@@ -230,26 +230,26 @@ impl Run {
     /// Takes a slot if one is free. Returns whether the run has to wait for one. The main agent never waits.
     pub(crate) fn must_wait_for_slot(&self) -> bool {
         let free = if self.is_root() { None } else { self.tree.free_slot() };
-        let mut own = self.progress.slot.lock().expect("no holder panics");
+        let mut own = self.progress.slot.lock().expect("lock is not poisoned");
         *own = free;
         !self.is_root() && own.is_none()
     }
 
     /// Waits for a slot, or until a stop is requested.
     pub(crate) async fn acquire_slot(&self) {
-        let has_one = self.progress.slot.lock().expect("no holder panics").is_some();
+        let has_one = self.progress.slot.lock().expect("lock is not poisoned").is_some();
         if !self.is_root() && !has_one {
             let slot = tokio::select! {
                 slot = self.tree.slot() => slot,
                 () = self.stop.wait_for(StopRequest::Pause) => None,
             };
-            *self.progress.slot.lock().expect("no holder panics") = slot;
+            *self.progress.slot.lock().expect("lock is not poisoned") = slot;
         }
     }
 
     /// Gives its slot to another run.
     pub(crate) fn release_slot(&self) {
-        self.progress.slot.lock().expect("no holder panics").take();
+        self.progress.slot.lock().expect("lock is not poisoned").take();
     }
 
     /// Returns the inbox entries for the next turn.
@@ -274,7 +274,7 @@ impl Run {
 
     /// Counts one more child. Returns the number of children as an error if there may be no more.
     pub(crate) fn reserve_child(&self) -> Result<Result<(), u64>, StoreError> {
-        let mut children = self.progress.children.lock().expect("no holder panics");
+        let mut children = self.progress.children.lock().expect("lock is not poisoned");
         let count = match *children {
             Some(count) => count,
             None => self.kernel.store.run(self.id()).child_count()?,
@@ -286,18 +286,18 @@ impl Run {
 
     /// Reverts [`reserve_child`](Self::reserve_child): the child was not started.
     pub(crate) fn release_child(&self) {
-        let mut children = self.progress.children.lock().expect("no holder panics");
+        let mut children = self.progress.children.lock().expect("lock is not poisoned");
         *children = children.map(|count| count.saturating_sub(1));
     }
 
     /// Keeps the calls of its last reply as they are now, for the forks that some of them may start.
     pub(crate) fn set_open_calls(&self, calls: &[StoredToolCall]) {
-        *self.progress.open_calls.lock().expect("no holder panics") = calls.to_vec();
+        *self.progress.open_calls.lock().expect("lock is not poisoned") = calls.to_vec();
     }
 
     /// Returns the calls that were kept.
     pub(crate) fn open_calls(&self) -> Vec<StoredToolCall> {
-        self.progress.open_calls.lock().expect("no holder panics").clone()
+        self.progress.open_calls.lock().expect("lock is not poisoned").clone()
     }
 
     /// Asks the user, when no other run of the tree is asking.

@@ -40,8 +40,8 @@ impl Kernel {
         let point = self.fork_point(of)?;
         let mut settings = RunSettings::of(&above)?;
         if settings.dialect() != self.model.dialect() {
-            let (began, speaks) = (settings.dialect(), self.model.dialect());
-            return Err(RunError::DialectMismatch { run: of.clone(), began, speaks });
+            let (run_dialect, provider_dialect) = (settings.dialect(), self.model.dialect());
+            return Err(RunError::DialectMismatch { run: of.clone(), run_dialect, provider_dialect });
         }
         // The runs above are not at work, so their rules are copied.
         let (mut below, mut next) = (above.kind, above.parent.clone());
@@ -85,7 +85,7 @@ impl Kernel {
         let filter = store::Filter { below: Some(id.clone()), ..store::Filter::default() };
         let usage =
             kernel.store.runs(&filter)?.iter().find(|run| run.id == id).map(|run| run.inclusive.usage);
-        let messages = transcript.messages.lock().expect("no holder panics").clone();
+        let messages = transcript.messages.lock().expect("lock is not poisoned").clone();
         let messages = messages.into_iter().map(|(_, message)| message).collect();
         Ok(ForkOutcome { ended: ended?, messages, usage: usage.unwrap_or_default() })
     }
@@ -111,7 +111,7 @@ struct Transcript {
 impl Transcript {
     /// Reads the new messages from the journal.
     fn update(&self, run: &RunId) {
-        let mut known = self.messages.lock().expect("no holder panics");
+        let mut known = self.messages.lock().expect("lock is not poisoned");
         let last = known.last().map_or(Seq(0), |(seq, _)| *seq);
         let said = self.kernel.store.run(run).messages().unwrap_or_default();
         for message in own_messages(said).filter(|message| message.seq > last) {

@@ -291,8 +291,5 @@ fn find_task(parent: &Run, name: &str) -> Result<Task, String> {
     let Some(id) = tasks::parse_id(name, &parent.row.thread) else {
         return Err(format!("the task `{name}` belongs to another conversation; {}", available()));
     };
-    all.iter()
-        .find(|task| task.id == id)
-        .cloned()
-        .ok_or_else(|| format!("there is no task `{name}`; {}", available()))
+    all.iter().find(|task| task.id == id).cloned().ok_or_else(|| format!("no task `{name}`; {}", available()))
 }

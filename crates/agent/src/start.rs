@@ -104,9 +104,9 @@ impl Kernel {
             return Err(RunError::Finished { run: row.id, status: row.status });
         }
         let settings = RunSettings::of(&row)?;
-        let (began, speaks) = (settings.dialect(), self.model.dialect());
-        if began != speaks {
-            return Err(RunError::DialectMismatch { run: row.id, began, speaks });
+        let (run_dialect, provider_dialect) = (settings.dialect(), self.model.dialect());
+        if run_dialect != provider_dialect {
+            return Err(RunError::DialectMismatch { run: row.id, run_dialect, provider_dialect });
         }
         if settings.fork.as_ref().is_some_and(|fork| !fork.keep_transcript)
             && row.ended_at.is_some()
@@ -139,7 +139,7 @@ impl Kernel {
         let prompt = NewMessage {
             role: Role::User,
             origin: Origin::Prompt,
-            bytes: began.encode_message(&said).map_err(RunError::Encode)?.into_bytes(),
+            bytes: run_dialect.encode_message(&said).map_err(RunError::Encode)?.into_bytes(),
             text: Some(prompt.to_owned()),
             at: self.clock.millis(),
         };

@@ -33,10 +33,10 @@ pub fn display_name(task: &Task) -> &str {
 
 /// Lists tasks, one line each. Those in progress have their description.
 pub(crate) fn list(tasks: &[Task]) -> String {
-    tasks.iter().map(shown).collect()
+    tasks.iter().map(format_task).collect()
 }
 
-fn shown(task: &Task) -> String {
+fn format_task(task: &Task) -> String {
     let Task { subject, description, status, result, .. } = task;
     let mut text = format!("{} {status}: {}\n", display_name(task), one_line(subject));
     if *status == TaskStatus::InProgress {

@@ -71,7 +71,10 @@ impl TestWorkspace {
 
     /// Returns the context of the next call.
     pub(crate) fn context(&self) -> ToolContext {
-        ToolContext { seen: Arc::new(self.seen.lock().expect("sound").clone()), ..self.context.clone() }
+        ToolContext {
+            seen: Arc::new(self.seen.lock().expect("lock is not poisoned").clone()),
+            ..self.context.clone()
+        }
     }
 
     pub(crate) async fn call(&self, tool: &str, input: Value) -> ToolOutput {
@@ -79,7 +82,7 @@ impl TestWorkspace {
         let tool = tools.iter().find(|known| known.name() == tool).expect("a built-in tool");
         let output = tool.call(&input, &self.context()).await;
         let seen = output.seen.iter().map(|file| (file.path.clone(), file.sha256));
-        self.seen.lock().expect("sound").extend(seen);
+        self.seen.lock().expect("lock is not poisoned").extend(seen);
         let shown = format_output(&output);
         assert!(!shown.contains(SECRET), "{} {input} showed what is outside", tool.name());
         output

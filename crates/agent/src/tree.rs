@@ -157,7 +157,7 @@ impl Tree {
     /// if all did, a thousand runs would look a million times.
     pub(crate) async fn budget_turn(&self, of: &RunId) -> OwnedMutexGuard<()> {
         let queue = {
-            let mut queues = self.budget_queues.lock().expect("no holder panics");
+            let mut queues = self.budget_queues.lock().expect("lock is not poisoned");
             Arc::clone(queues.entry(of.clone()).or_default())
         };
         queue.lock_owned().await
@@ -179,6 +179,6 @@ impl Tree {
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {
-        self.members.lock().expect("no holder panics")
+        self.members.lock().expect("lock is not poisoned")
     }
 }

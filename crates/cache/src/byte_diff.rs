@@ -17,33 +17,37 @@ pub struct ByteDiff {
     /// Pointer to the innermost value with the first differing byte.
     pub pointer: String,
     /// Excerpt of this request.
-    pub here: String,
+    pub current: String,
     /// Excerpt of the previous request.
-    pub there: String,
+    pub previous: String,
 }
 
 /// Returns the first difference of a missed prefix, from the bodies of the request and of the previous one.
-pub fn byte_diff(miss: &CacheMiss, here: &[u8], there: &[u8]) -> Option<ByteDiff> {
+pub fn byte_diff(miss: &CacheMiss, current: &[u8], previous: &[u8]) -> Option<ByteDiff> {
     let [ours, theirs] = miss.spans.clone();
     let (Some(ours), Some(theirs)) = (ours.clone(), theirs.clone()) else {
         let side = |span: Option<Range<usize>>, body: &[u8]| {
             let span = span.filter(|span| span.end <= body.len());
             span.map_or("nothing".to_owned(), |span| around(&body[span], 0, 0))
         };
-        let told = ours.is_some() || theirs.is_some();
-        let (here, there) = (side(ours, here), side(theirs, there));
-        return told.then(|| ByteDiff { pointer: miss.pointer.clone(), here, there });
+        let is_known = ours.is_some() || theirs.is_some();
+        let (current, previous) = (side(ours, current), side(theirs, previous));
+        return is_known.then(|| ByteDiff { pointer: miss.pointer.clone(), current, previous });
     };
-    let (our_text, their_text) = (here.get(ours.clone())?, there.get(theirs)?);
+    let (our_text, their_text) = (current.get(ours.clone())?, previous.get(theirs)?);
     let same = our_text.iter().zip(their_text).take_while(|(one, other)| one == other).count();
-    let document = Document::parse(here).ok()?;
+    let document = Document::parse(current).ok()?;
     let at = (ours.start + same).min(ours.end.saturating_sub(1));
     let inner = document.pointer_at(at);
     let pointer = if inner.starts_with(&miss.pointer) { inner } else { miss.pointer.clone() };
     // The bytes before the value are only its frame.
     let value = document.root().pointer(&pointer).map_or(ours.start, |value| value.span().start + 1);
     let lead = same.min(at.saturating_sub(value)).min(BEFORE);
-    Some(ByteDiff { pointer, here: around(our_text, same, lead), there: around(their_text, same, lead) })
+    Some(ByteDiff {
+        pointer,
+        current: around(our_text, same, lead),
+        previous: around(their_text, same, lead),
+    })
 }
 
 /// Returns an excerpt around an offset, from `lead` bytes before it, with ellipses where text is cut off.

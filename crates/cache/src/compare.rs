@@ -111,11 +111,12 @@ pub fn changed_prompts(golden: &CacheReport, candidate: &CacheReport) -> Vec<Cha
 fn unmarked_lanes(
     golden: &CacheReport,
     candidate: &CacheReport,
-    told: &[(String, CacheBreak, u64)],
+    reported: &[(String, CacheBreak, u64)],
 ) -> Vec<(String, CacheBreak, u64)> {
-    let is_told = |lane: &str| told.iter().any(|(_, it, _)| it.lane == lane && it.reason == Reason::Unmarked);
+    let is_reported =
+        |lane: &str| reported.iter().any(|(_, it, _)| it.lane == lane && it.reason == Reason::Unmarked);
     let mut found = Vec::new();
-    for opening in candidate.openings.iter().filter(|opening| !is_told(&opening.lane)) {
+    for opening in candidate.openings.iter().filter(|opening| !is_reported(&opening.lane)) {
         let Some(before) = golden.openings.iter().find(|before| before.lane == opening.lane) else {
             continue;
         };
@@ -148,7 +149,7 @@ fn lost_marker(golden: &LaneOpening, candidate: &LaneOpening) -> Option<usize> {
     let section = |opening: &LaneOpening, mark: &CacheMarker| opening.prompt.blocks[mark.block].section;
     let there = *cacheable_markers(&golden.prompt, &golden.scale).last()?;
     let here = candidate.prompt.marks.last().map(|mark| section(candidate, mark));
-    let is_marked = matches!(candidate.prompt.rules.keeps, StoragePolicy::Marked { .. });
+    let is_marked = matches!(candidate.prompt.rules.storage, StoragePolicy::Marked { .. });
     (is_marked && here < Some(section(golden, there))).then_some(there.block)
 }
 

@@ -71,7 +71,7 @@ fn simulate(tokens: &TokenModel, observed: &[ObservedRequest]) -> SimulationResu
     let mut requests: Vec<Explanation> = observed.iter().map(Explanation::of).collect();
     for (is_begin, n) in event_order(observed) {
         match (is_begin, &simulated[n]) {
-            (true, Some(told)) => simulation.simulator.begin(told),
+            (true, Some(request)) => simulation.simulator.begin(request),
             (true, None) => {}
             (false, _) => {
                 simulated[n] =
@@ -198,7 +198,7 @@ impl<'a> Simulation<'a> {
             .or_else(|| self.other_writer(n, &simulated))
             .or_else(|| self.rerouted_writer(n, &simulated));
         let marks = cacheable_markers(&ask.prompt, scale);
-        let is_marked = matches!(ask.prompt.rules.keeps, StoragePolicy::Marked { .. });
+        let is_marked = matches!(ask.prompt.rules.storage, StoragePolicy::Marked { .. });
         explanation.predicted = simulated.usage;
         explanation.perfect = simulated.usage;
         explanation.after = found.as_ref().map(|found| self.observed[found.before].id.clone());
@@ -248,7 +248,7 @@ impl<'a> Simulation<'a> {
     /// Returns the last request of a lane whose cache entries the next one can use. A request that lost its
     /// markers leaves earlier entries, unless the conversation was compacted.
     fn last_marked(&self, lane: &[usize]) -> Option<usize> {
-        let leaves = |n: &&usize| self.observed[**n].begins_anew || !self.observed[**n].prompt.is_unmarked();
+        let leaves = |n: &&usize| self.observed[**n].is_compacted || !self.observed[**n].prompt.is_unmarked();
         lane.iter().rev().find(leaves).or(lane.last()).copied()
     }
 
@@ -299,7 +299,7 @@ impl<'a> Simulation<'a> {
         let (here, there) = (&self.observed[n].prompt, &self.observed[before].prompt);
         let scale = &self.scales[before];
         let shared = here.shared_with(there);
-        let reach = match there.rules.keeps {
+        let reach = match there.rules.storage {
             StoragePolicy::Marked { .. } => {
                 written_markers(there, &cacheable_markers(there, scale)).last().map(|mark| mark.block)
             }

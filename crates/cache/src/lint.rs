@@ -125,7 +125,7 @@ fn of_unread(unread: &UnreadMarker) -> LintFinding {
 
 fn dead_markers(explained: &CacheReport, opening: &LaneOpening) -> Vec<LintFinding> {
     let prompt = &opening.prompt;
-    let StoragePolicy::Marked { slots, .. } = prompt.rules.keeps else { return Vec::new() };
+    let StoragePolicy::Marked { slots, .. } = prompt.rules.storage else { return Vec::new() };
     let mut findings = Vec::new();
     let mut add = |pointer: &str, what: String| {
         let (lane, pointer) = (opening.lane.clone(), pointer.to_owned());
@@ -134,7 +134,7 @@ fn dead_markers(explained: &CacheReport, opening: &LaneOpening) -> Vec<LintFindi
     if prompt.marker_count > slots {
         add("", format!("{} markers, but only {slots} count", prompt.marker_count));
     }
-    if let Some(pointer) = long_behind_short(prompt) {
+    if let Some(pointer) = misordered_lifetime(prompt) {
         add(pointer, "a 1-hour marker follows a 5-minute marker".to_owned());
     }
     // Markers of a lane are not useless if its last request is long enough.
@@ -150,7 +150,7 @@ fn dead_markers(explained: &CacheReport, opening: &LaneOpening) -> Vec<LintFindi
     findings
 }
 
-fn long_behind_short(prompt: &CachePrompt) -> Option<&str> {
+fn misordered_lifetime(prompt: &CachePrompt) -> Option<&str> {
     let short = prompt.marks.iter().position(|mark| !mark.is_long && mark.pointer.is_some())?;
     prompt.marks[short..].iter().find(|mark| mark.is_long)?.pointer.as_deref()
 }

@@ -28,7 +28,7 @@ impl Simulation<'_> {
         let could = readable_tokens(ask, scale, found);
         let is_messages = |block: &PromptBlock| block.section == Section::Messages;
         let parts_in_messages = ask.prompt.blocks.get(found.shared).is_none_or(is_messages);
-        if ask.begins_anew && !found.is_intact && parts_in_messages {
+        if ask.is_compacted && !found.is_intact && parts_in_messages {
             return Some(Reason::Compacted);
         }
         let missed = could.saturating_sub(simulated.usage.cache_read);
@@ -84,7 +84,7 @@ impl Simulation<'_> {
             return Reason::Unmarked;
         }
         let before = &self.observed[found.before].prompt;
-        let is_marked = matches!(before.rules.keeps, StoragePolicy::Marked { .. });
+        let is_marked = matches!(before.rules.storage, StoragePolicy::Marked { .. });
         if is_marked && before.marks.is_empty() { Reason::Cold } else { Reason::BelowMinimum }
     }
 
@@ -142,7 +142,7 @@ impl CacheMiss {
 /// Returns the tokens that a request could have read.
 fn readable_tokens(ask: &ObservedRequest, scale: &TokenScale, found: &Predecessor) -> u64 {
     let marks = || written_markers(&ask.prompt, &cacheable_markers(&ask.prompt, scale));
-    let could = match ask.prompt.rules.keeps {
+    let could = match ask.prompt.rules.storage {
         // All of it could have been marked.
         StoragePolicy::Marked { .. } if found.is_due && found.is_intact => found.kept,
         StoragePolicy::Marked { .. } if found.is_due && ask.prompt.is_unmarked() => {
@@ -158,7 +158,7 @@ fn readable_tokens(ask: &ObservedRequest, scale: &TokenScale, found: &Predecesso
 
 /// Returns the billed usage of a request that reads `read` tokens.
 fn billed_usage(ask: &ObservedRequest, scale: &TokenScale, read: u64) -> Usage {
-    match ask.prompt.rules.keeps {
+    match ask.prompt.rules.storage {
         StoragePolicy::Marked { .. } => {
             bill(&written_markers(&ask.prompt, &cacheable_markers(&ask.prompt, scale)), scale, read)
         }
@@ -177,7 +177,7 @@ fn extra_cost(ask: &ObservedRequest, paid: &Usage, less: &Usage) -> Option<f64> 
 /// Returns whether a marker's lookup reaches a block.
 fn reaches(ask: &ObservedRequest, scale: &TokenScale, reach: Option<usize>) -> bool {
     let Some(reach) = reach else { return false };
-    match ask.prompt.rules.keeps {
+    match ask.prompt.rules.storage {
         StoragePolicy::Marked { reads: LookupPolicy::LookBack { positions, .. }, .. } => {
             cacheable_markers(&ask.prompt, scale)
                 .iter()

@@ -20,7 +20,7 @@ pub struct ObservedRequest {
     /// Time when the response began, if it did.
     pub begun_us: Option<u64>,
     /// True if the conversation was compacted since the previous request.
-    pub begins_anew: bool,
+    pub is_compacted: bool,
     /// Prompt.
     pub prompt: CachePrompt,
     /// Usage reported by the provider.

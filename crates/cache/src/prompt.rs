@@ -113,7 +113,7 @@ pub struct CachePrompt {
     /// Number of markers in the body, including those without effect.
     pub marker_count: usize,
     /// Tools whose definitions are not in the prefix.
-    pub asides: Vec<DeferredTool>,
+    pub deferred_blocks: Vec<DeferredTool>,
     pub(crate) pictures: Pictures,
     /// True if the longer lifetime applies without a marker.
     pub(crate) is_retained: bool,
@@ -125,7 +125,7 @@ pub struct CachePrompt {
 impl CachePrompt {
     /// Returns whether nothing is marked, so that nothing is read or written.
     pub(crate) fn is_unmarked(&self) -> bool {
-        matches!(self.rules.keeps, StoragePolicy::Marked { .. }) && self.marks.is_empty()
+        matches!(self.rules.storage, StoragePolicy::Marked { .. }) && self.marks.is_empty()
     }
 
     /// Returns the number of equal first blocks.
@@ -178,7 +178,7 @@ impl DeferredTool {
         here: &'p CachePrompt,
         there: &CachePrompt,
     ) -> Option<&'p DeferredTool> {
-        let is_new = |aside: &&DeferredTool| !there.asides.iter().any(|it| it.digest == aside.digest);
-        here.asides.iter().find(is_new)
+        let is_new = |tool: &&DeferredTool| !there.deferred_blocks.iter().any(|it| it.digest == tool.digest);
+        here.deferred_blocks.iter().find(is_new)
     }
 }

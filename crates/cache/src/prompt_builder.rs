@@ -82,12 +82,12 @@ fn split(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> CachePrompt
     let (searches, deferred): (Vec<&ToolDefinition>, Vec<&ToolDefinition>) =
         outside.into_iter().partition(|tool| is_search(tool));
     let keys = building.keys(document.root(), prompt, &searches);
-    let asides = deferred.into_iter().map(|tool| DeferredTool {
+    let deferred_blocks = deferred.into_iter().map(|tool| DeferredTool {
         name: tool.name.clone(),
         pointer: tool.place.pointer.clone(),
         digest: Digest::of(&body[tool.place.span.clone()]),
     });
-    let asides = asides.collect();
+    let deferred_blocks = deferred_blocks.collect();
     let retention = document.root().str_at("prompt_cache_retention");
     let marks = building.marks(document.root(), prompt);
     CachePrompt {
@@ -95,7 +95,7 @@ fn split(document: &Document<'_>, prompt: &wire::dialect::Prompt) -> CachePrompt
         model: model.to_owned(),
         marks,
         marker_count: prompt.markers.iter().filter(|marker| marker.is_set).count(),
-        asides,
+        deferred_blocks,
         pictures: building.pictures,
         is_tail: prompt.dialect == Dialect::OpenAiResponses && is_tail(document.root()),
         is_retained: retention.is_some_and(|term| term == "24h"),
@@ -220,7 +220,7 @@ impl PromptBuilder<'_> {
         said: Option<TextForm>,
         unseen: u64,
     ) {
-        let in_steps = matches!(self.rules.keeps, StoragePolicy::Steps { .. });
+        let in_steps = matches!(self.rules.storage, StoragePolicy::Steps { .. });
         let is_long =
             |said: &&TextForm| in_steps && said.text.len() > STEP_PIECE && said.within == place.span;
         let pieces = match said.as_ref().filter(is_long) {
@@ -318,7 +318,7 @@ impl PromptBuilder<'_> {
             let is_long = marker.ttl.as_deref() == Some("1h");
             marks.push(CacheMarker { block, is_long, pointer: Some(marker.place.pointer.clone()) });
         }
-        if let StoragePolicy::Marked { unmarked: UnmarkedPolicy::Implicit, .. } = self.rules.keeps {
+        if let StoragePolicy::Marked { unmarked: UnmarkedPolicy::Implicit, .. } = self.rules.storage {
             let mode = root.pointer("/prompt_cache_options/mode").and_then(|mode| mode.as_str());
             if mode.is_none_or(|mode| mode != "explicit") {
                 let ends = self.behind.iter().filter_map(|(_, blocks)| blocks.checked_sub(1));
@@ -332,7 +332,7 @@ impl PromptBuilder<'_> {
 
     /// Sets the chain digests of the blocks.
     fn with_chains(mut self, keys: &[CacheKey]) -> Vec<PromptBlock> {
-        let runs_are_one = match self.rules.keeps {
+        let runs_are_one = match self.rules.storage {
             StoragePolicy::Marked { reads: LookupPolicy::LookBack { runs_are_one, .. }, .. } => runs_are_one,
             _ => false,
         };

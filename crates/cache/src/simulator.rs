@@ -51,7 +51,7 @@ impl Simulator {
 
     /// Simulates a request: returns its reads, and its writes once its response begins.
     pub fn ask(&mut self, at: u64, prompt: &CachePrompt, scale: &TokenScale) -> SimulatedRequest {
-        match &prompt.rules.keeps {
+        match &prompt.rules.storage {
             StoragePolicy::Marked { .. } => self.marked(at, prompt, scale),
             StoragePolicy::Steps { step, .. } => self.in_steps(at, prompt, scale, *step),
         }
@@ -89,7 +89,7 @@ impl Simulator {
 
     /// Returns the highest block that was written before and that a marker's lookup reaches.
     fn find(&self, at: u64, prompt: &CachePrompt, marks: &[&CacheMarker]) -> Option<usize> {
-        let StoragePolicy::Marked { reads, .. } = prompt.rules.keeps else { return None };
+        let StoragePolicy::Marked { reads, .. } = prompt.rules.storage else { return None };
         let is_hit = |block: &usize| self.state(at, prompt.blocks[*block].chain) == EntryState::Readable;
         match reads {
             LookupPolicy::Markers { latest } => {
@@ -153,7 +153,7 @@ pub(crate) fn cacheable_markers<'p>(prompt: &'p CachePrompt, scale: &TokenScale)
 
 /// Returns the markers that are written: the latest, but only the last of those that the provider placed.
 pub(crate) fn written_markers<'p>(prompt: &CachePrompt, marks: &[&'p CacheMarker]) -> Vec<&'p CacheMarker> {
-    let StoragePolicy::Marked { slots, .. } = prompt.rules.keeps else { return Vec::new() };
+    let StoragePolicy::Marked { slots, .. } = prompt.rules.storage else { return Vec::new() };
     let mut own_seen = false;
     let mut counts = |mark: &&&CacheMarker| mark.pointer.is_some() || !std::mem::replace(&mut own_seen, true);
     let mut written: Vec<&CacheMarker> =

@@ -53,7 +53,7 @@ use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use self::terminal::ColorMode;
 
-/// Runs agents that spawn sub-agents, and keeps every byte that crossed the wire
+/// Record, replay and compare what agent harnesses send to models, and run agents
 #[derive(Parser)]
 #[command(name = "offshoot", version, about)]
 struct Cli {

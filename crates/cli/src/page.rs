@@ -136,7 +136,7 @@ pub(crate) fn run(store: &Store, run: &RunId, out: &mut dyn Write) -> anyhow::Re
     written.end().map(drop).or_fail(ExitKind::Outside)
 }
 
-fn kept(bytes: Option<Vec<u8>>) -> Content {
+fn content_of(bytes: Option<Vec<u8>>) -> Content {
     let origin = if bytes.is_some() { Origin::Raw } else { Origin::Lost };
     Content { bytes, sha256: None, origin }
 }
@@ -149,7 +149,7 @@ fn request(summary: &ExchangeSummary, body: Option<Vec<u8>>) -> SourceRequest {
         url: summary.url.clone(),
         headers: Vec::new(),
         sender: SenderIds::default(),
-        body: kept(body),
+        body: content_of(body),
     }
 }
 
@@ -162,7 +162,7 @@ fn response(summary: &ExchangeSummary, attempt: &store::Attempt) -> SourceRespon
         error: attempt.error.clone(),
         first_byte_us: None,
         end_us: None,
-        body: kept(Some(attempt.response.clone())),
+        body: content_of(Some(attempt.response.clone())),
     }
 }
 

@@ -64,7 +64,7 @@ impl Drop for Progress {
 }
 
 fn locked(line: &Mutex<ProgressLine>) -> MutexGuard<'_, ProgressLine> {
-    line.lock().expect("drawing a line does not panic")
+    line.lock().expect("lock is not poisoned")
 }
 
 impl ProgressLine {

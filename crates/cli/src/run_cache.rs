@@ -85,7 +85,7 @@ fn explain_one(
             at_us: micros(call.asked_at),
             begun_us: call.first_byte_at.map(micros),
             // A summary replaces the first messages.
-            begins_anew: from.replace(call.from).is_some_and(|before| before < call.from),
+            is_compacted: from.replace(call.from).is_some_and(|before| before < call.from),
             prompt,
             reported: Some(call.usage).filter(|usage| usage.input_total() > 0),
         });

@@ -35,11 +35,11 @@ fn load_run(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::
         let attempts = reads.attempts(call.id)?;
         calls.push((call, attempts));
     }
-    let told = reads.delivered()?.into_iter().filter_map(|(message, entry)| {
+    let delivered_jobs = reads.delivered()?.into_iter().filter_map(|(message, entry)| {
         let text = String::from_utf8_lossy(&entry.body).into_owned();
         Some(store.run(&entry.job?).row().map(|job| DeliveredJob { message, job, text }))
     });
-    let told = told.collect::<Result<_, _>>()?;
+    let delivered_jobs = delivered_jobs.collect::<Result<_, _>>()?;
     let run = reads.row()?;
     let settings = agent::RunSettings::from_bytes(&run.settings).ok();
     let tasks = run.task.as_ref().map(|_| store.main().tasks(&run.thread)).transpose()?.unwrap_or_default();
@@ -54,7 +54,7 @@ fn load_run(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::
         messages: reads.messages()?,
         tool_calls: reads.tool_calls()?,
         model_calls: calls,
-        told,
+        delivered_jobs,
         summary,
     })
 }

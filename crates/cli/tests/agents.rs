@@ -82,7 +82,7 @@ not used
     `maxTurns` must be a whole number above 0, but is: \"many\"
   .claude/agents/reviewer.md
     not accepted; read it, then: offshoot agents accept .claude/agents/reviewer.md
-    line 4, `tools` is not used: there is no tool `NotebookEdit`
+    line 4, `tools` is not used: no tool `NotebookEdit`
     line 7, `color` is not used: agents have no colours
   .opencode/agent/reviewer.md
     not accepted; read it, then: offshoot agents accept .opencode/agent/reviewer.md
@@ -101,7 +101,7 @@ not used
         "\
 agents
   reviewer             .claude/agents/reviewer.md
-    line 4, `tools` is not used: there is no tool `NotebookEdit`
+    line 4, `tools` is not used: no tool `NotebookEdit`
     line 7, `color` is not used: agents have no colours
   mine                 home/.config/offshoot/agents/mine.md
   general-purpose      built in
@@ -287,7 +287,7 @@ fn check_says_when_the_settings_would_stop_a_run() {
 
 /// Without a name the main agent runs. If the user has disabled it, the first available agent runs, or none.
 #[test]
-fn who_has_no_general_agent_is_told_who_runs() {
+fn a_warning_names_the_agent_that_replaces_the_general_one() {
     let env = world();
     let general = "home/.config/offshoot/agents/general-purpose.md";
     env.write(general, "---\nname: general-purpose\ndescription: all\ndisable: true\n---\n");

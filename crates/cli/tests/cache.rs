@@ -466,7 +466,7 @@ fn requests_of_which_only_the_usage_is_left_are_told() {
     assert_eq!(told["left_out"]["requests"], 1, "{told}");
     assert!(told["left_out"]["reported"]["read"].as_u64().unwrap() > 1_000, "{told}");
     let text = env.run(&["cache", &main]).stdout;
-    assert!(text.contains("not in the sums: 1 request of which only the usage is left"), "{text}");
+    assert!(text.contains("not in the sums: 1 request known only by usage"), "{text}");
 }
 
 /// Puts other words into a file, wherever it has these.

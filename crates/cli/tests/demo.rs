@@ -51,6 +51,7 @@ fn it_shows_everything_and_what_it_prints_can_be_typed() {
         "replayed 15 of 15 recorded exchanges",
         "PASS  byte-equal (E4; required E4)",
         "verified: byte-equal (E4)",
+        "PASS  byte-equal (E4); the resumed run equals the undisturbed run",
         "confidence: exact",
         "demo-6-0  completed",
         "The report: offshoot-demo/report.html",

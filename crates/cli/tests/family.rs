@@ -403,7 +403,7 @@ fn every_point_of_a_tree_is_met_often_enough() {
 }
 
 #[test]
-fn who_is_told_something_else_gets_what_was_answered_and_no_empty_promise() {
+fn a_resume_with_another_prompt_keeps_answers_and_announces_only_running_jobs() {
     let lines: &[(&str, &[&str])] = &[
         ("Do it.", &["toolu_c=spawn_sub_agent{\"prompt\":\"Work on C.\"}", "Done."]),
         ("Work on C.", &["C is done."]),

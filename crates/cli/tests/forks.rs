@@ -423,7 +423,7 @@ fn what_is_forbidden_a_fork_stays_so_when_it_goes_on() {
 }
 
 #[test]
-fn who_is_at_its_first_turn_is_to_be_waited_for() {
+fn a_run_in_its_first_turn_cannot_be_forked_yet() {
     let env = TestEnv::in_memory();
     let slow = r#"
 format: 1
@@ -465,6 +465,6 @@ fn a_child_is_resumed_by_its_root() {
     let said =
         env.run(&["run", "--script", "script.yaml", "--resume", sub["run"].as_str().unwrap(), "Go on."]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains(&format!("belongs to run `{run}`")), "{said:?}");
+    assert!(said.stderr.contains(&format!("is part of run `{run}`")), "{said:?}");
     assert!(said.stderr.contains(&format!("hint: offshoot run --resume {run}")), "{said:?}");
 }

@@ -95,7 +95,7 @@ fn what_cannot_be_a_golden_is_refused() {
     fs::remove_file(env.path("unsealed/recording.json")).unwrap();
     fs::create_dir(env.path("empty")).unwrap();
     for (recording, error) in [
-        ("nowhere", "error: there is no folder `nowhere`"),
+        ("nowhere", "error: no folder `nowhere`"),
         ("empty", "error: `empty` is not a recording"),
         ("bare", "error: the recording belongs to no scenario"),
         ("changed", "error: `changed` was changed after it was sealed: `exit_code.txt` was changed"),

@@ -200,9 +200,7 @@ fn a_server_that_fails_is_named_and_the_run_goes_on() {
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{said:?}");
     let complaints: Vec<&str> = said.stderr.lines().filter(|line| line.starts_with("MCP server")).collect();
     assert_eq!(complaints.len(), 2, "{said:?}");
-    assert!(
-        complaints[0].starts_with("MCP server `absent`: did not start: `no-such-program` cannot be started")
-    );
+    assert!(complaints[0].starts_with("MCP server `absent`: did not start: cannot start `no-such-program`"));
     assert!(
         complaints[1].contains("`broken`: did not start: it exited during initialization")
             && complaints[1].contains("no key")
@@ -259,7 +257,7 @@ done
 }
 
 #[test]
-fn who_does_not_want_to_wait_for_a_server_stops_it() {
+fn an_interrupt_stops_a_slow_server() {
     let env = world(
         "[mcp.s]\ncommand = [\"sh\", \"-c\", \"echo $$ > up; sleep 1000\"]\ncwd = \".\"\n",
         &[("list", "{}")],

@@ -130,7 +130,7 @@ fn plugin_twenty_reads_new_chat() {
 }
 
 #[test]
-fn a_model_of_nobody_is_an_error_before_anything_runs() {
+fn a_model_without_provider_is_an_error_before_anything_runs() {
     let env = TestEnv::new();
     let said = try_capture(&env, NEW, &["--scenario", "cancel", "--model", "haiku"]);
     assert_eq!(said.code, Some(2), "{said:?}");

@@ -47,7 +47,7 @@ fn body(answer: &[u8]) -> String {
 }
 
 #[test]
-fn whoever_comes_gets_the_recorded_bytes() {
+fn changed_requests_get_the_recorded_bytes() {
     let env = recorded();
     let replay = Proxy::start(&env, &["replay", "rec", "--listen", "127.0.0.1:0"]);
     let dump = |id: &str| -> String {
@@ -118,7 +118,7 @@ fn a_command_is_led_here_and_its_exit_code_comes_first() {
 fn what_cannot_be_replayed_says_what_to_do() {
     let env = recorded();
     for (arguments, error, hint) in [
-        (&["replay", "nowhere"][..], "there is no folder `nowhere`", "give the folder that `--out` named"),
+        (&["replay", "nowhere"][..], "no folder `nowhere`", "give the folder that `--out` named"),
         (&["replay", "rec"], "does not name its harness", "offshoot replay rec -- COMMAND"),
         (
             &["replay", "rec", "--", "no-such-program"],

@@ -93,7 +93,7 @@ impl HarnessAdapter for ClaudeCode {
         &'a self,
         _plan: &'a Plan,
         sandbox: &'a Sandbox,
-        _warden: &'a mut Supervisor,
+        _supervisor: &'a mut Supervisor,
     ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
         Box::pin(async {
             let projects = sandbox.home().join(".claude/projects");

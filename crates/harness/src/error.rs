@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The user can fix it.
-    You,
+    User,
     /// The outside world failed: a registry, a harness, the disk.
     Outside,
     /// Not a fault: the result is negative.
@@ -82,8 +82,8 @@ pub enum HarnessError {
 
 impl HarnessError {
     /// Creates an error that the user can fix.
-    pub fn you(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Message { blame: Blame::You, what: what.into(), hint: Some(hint.into()) }
+    pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Message { blame: Blame::User, what: what.into(), hint: Some(hint.into()) }
     }
 
     /// Creates an error of the outside world.
@@ -101,8 +101,8 @@ impl HarnessError {
     pub fn blame(&self) -> Blame {
         match self {
             Self::Message { blame, .. } => *blame,
-            Self::Scenario { .. } | Self::Script(_) | Self::Fixture { .. } => Blame::You,
-            Self::Key(_) | Self::Upstream(_) | Self::Create(_) => Blame::You,
+            Self::Scenario { .. } | Self::Script(_) | Self::Fixture { .. } => Blame::User,
+            Self::Key(_) | Self::Upstream(_) | Self::Create(_) => Blame::User,
             Self::Bind(_) | Self::Seal(_) | Self::Io { .. } => Blame::Outside,
             Self::Residue(_) => Blame::Verdict,
         }

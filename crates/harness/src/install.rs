@@ -42,7 +42,7 @@ pub fn release(
     };
     let host = match (harness.host(), host_version) {
         (None, Some(_)) => {
-            return Err(HarnessError::you(
+            return Err(HarnessError::usage(
                 format!("`{name}` is not a plugin and has no host"),
                 "omit `--host-version`",
             ));
@@ -66,7 +66,7 @@ fn checked(version: &str, flag: &str) -> Result<String, HarnessError> {
     if fits {
         return Ok(version.to_owned());
     }
-    Err(HarnessError::you(
+    Err(HarnessError::usage(
         format!("`{version}` is not a version"),
         format!("use a version such as `{flag} 1.2.3`; `npm view PACKAGE versions` lists them"),
     ))
@@ -213,7 +213,7 @@ async fn lock(folder: &Path, tell: Progress<'_>) -> Result<File, HarnessError> {
 
 async fn npm(prefix: &Path, label: &str, install: &Install) -> Result<(), HarnessError> {
     if on_path("npm").is_none() {
-        return Err(HarnessError::you(
+        return Err(HarnessError::usage(
             format!("cannot install {label}: `npm` is not installed"),
             "sudo apt-get install npm",
         ));
@@ -273,7 +273,7 @@ fn npm_failure(label: &str, install: &Install, said: &str) -> HarnessError {
     if is(&["ETARGET", "E404"]) {
         let lists: Vec<String> =
             install.packages.iter().map(|package| format!("`npm view {} versions`", package.name)).collect();
-        return HarnessError::you(what, format!("available versions: {}", lists.join(" and ")));
+        return HarnessError::usage(what, format!("available versions: {}", lists.join(" and ")));
     }
     if is(&["ENOTFOUND", "ECONNREFUSED", "ECONNRESET", "EAI_AGAIN", "ETIMEDOUT", "ENETUNREACH", "network"]) {
         return HarnessError::outside(what, "check the network: `npm ping`");
@@ -312,7 +312,7 @@ mod tests {
         );
         for bad in ["", "latest", "../../etc", "1.0 --registry=x", "1.0/2"] {
             let error = release(&*harness, Some(bad), None).expect_err(bad);
-            assert_eq!(error.blame(), Blame::You, "{error}");
+            assert_eq!(error.blame(), Blame::User, "{error}");
         }
         assert!(release(&*harness, None, Some("1.0.0")).is_err(), "it has no host");
     }
@@ -321,8 +321,8 @@ mod tests {
     fn npm_s_failures_have_owners() {
         let install = Install { packages: vec![Package { name: "p".into(), version: "9".into() }] };
         for (said, blame) in [
-            ("npm error code ETARGET\nnpm error notarget No matching version found for p@9.\n", Blame::You),
-            ("npm ERR! code E404\nnpm ERR! 404 Not Found\n", Blame::You),
+            ("npm error code ETARGET\nnpm error notarget No matching version found for p@9.\n", Blame::User),
+            ("npm ERR! code E404\nnpm ERR! 404 Not Found\n", Blame::User),
             ("npm error code ENOTFOUND\nnpm error network request failed\n", Blame::Outside),
             ("npm error code ENOSPC\n", Blame::Outside),
             (

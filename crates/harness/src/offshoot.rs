@@ -37,7 +37,7 @@ impl HarnessAdapter for Offshoot {
         if release.version == VERSION {
             return Ok(None);
         }
-        Err(HarnessError::you(
+        Err(HarnessError::usage(
             format!("this offshoot is {VERSION} and cannot record itself as {}", release.version),
             "omit `--harness-version`, or start that version of offshoot",
         ))

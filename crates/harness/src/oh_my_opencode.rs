@@ -158,7 +158,7 @@ impl Plugin {
         else {
             return Ok(());
         };
-        Err(HarnessError::you(
+        Err(HarnessError::usage(
             format!(
                 "{host} {version} is too old for oh-my-opencode {plugin}, which requires {oldest} or newer"
             ),
@@ -235,7 +235,7 @@ mod tests {
         let plugin = plugin(r#"var MIN_OPENCODE_VERSION = "1.4.0";"#);
         assert!(plugin.check_host("opencode", "1.18.33", "4.0.0").is_ok());
         let error = plugin.check_host("opencode", "1.0.185", "4.0.0").expect_err("too old");
-        assert_eq!(error.blame(), crate::Blame::You);
+        assert_eq!(error.blame(), crate::Blame::User);
         assert!(error.hint().expect("a hint").contains("--host-version 1.4.0"), "{error}");
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
 /// Finds the program after `--`, by its path or on the PATH.
 pub(crate) fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessError> {
     let Some(program) = arguments.first() else {
-        return Err(HarnessError::you(
+        return Err(HarnessError::usage(
             "no command to capture",
             "append it after `--`, such as `offshoot capture command --scenario S -- ./agent {prompt}`",
         ));
@@ -26,7 +26,7 @@ pub(crate) fn given_program(arguments: &[String]) -> Result<PathBuf, HarnessErro
         false => on_path(program),
     };
     found.ok_or_else(|| {
-        HarnessError::you(
+        HarnessError::usage(
             format!("cannot find the command `{program}`"),
             format!("try `command -v {program}`"),
         )

@@ -21,21 +21,21 @@ pub fn replay_request(
     user_env: BTreeMap<String, String>,
 ) -> Result<CaptureRequest, HarnessError> {
     let recording = Recording::open(dir).map_err(|error| {
-        HarnessError::you(error.to_string(), "name the folder of a recording that `capture` made")
+        HarnessError::usage(error.to_string(), "name the folder of a recording that `capture` made")
     })?;
     let manual_hint = || format!("append the command: `offshoot replay {} -- COMMAND`", dir.display());
     let manifest = recording.manifest();
     let Some((manifest, recorded)) =
         manifest.and_then(|manifest| Some((manifest, manifest.harness.as_ref()?)))
     else {
-        return Err(HarnessError::you(
+        return Err(HarnessError::usage(
             format!("`{}` does not name its harness", dir.display()),
             manual_hint(),
         ));
     };
     let harness = crate::find(&recorded.name).filter(|harness| harness.name() != "command");
     let Some(harness) = harness else {
-        return Err(HarnessError::you(
+        return Err(HarnessError::usage(
             format!(
                 "`{}` is a recording of `{}`, which cannot be started from a recording",
                 dir.display(),

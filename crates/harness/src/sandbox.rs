@@ -179,7 +179,7 @@ fn create_private(folder: &Path) -> Result<(), HarnessError> {
     if ours {
         return Ok(());
     }
-    Err(HarnessError::you(
+    Err(HarnessError::usage(
         format!("`{}` belongs to another user", folder.display()),
         "export OFFSHOOT_SLOTS_DIR=/var/tmp/offshoot-slots",
     ))

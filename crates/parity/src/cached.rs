@@ -109,14 +109,15 @@ impl CacheCollector {
         for lane in &lanes.lanes {
             let fork_of = lane.parent.as_ref().filter(|_| lane.kind == LaneKind::Fork);
             for turn in &lane.turns {
-                let begins_anew = turn.marks.contains(&TurnMark::Compaction);
-                places
-                    .extend(turn.attempts.iter().map(|id| (id, (&lane.id, fork_of, turn.turn, begins_anew))));
+                let is_compacted = turn.marks.contains(&TurnMark::Compaction);
+                places.extend(
+                    turn.attempts.iter().map(|id| (id, (&lane.id, fork_of, turn.turn, is_compacted))),
+                );
             }
         }
         let mut asks = Vec::new();
         for (n, id) in std::mem::take(&mut self.found) {
-            let (Some(prompt), Some((lane, fork_of, turn, begins_anew))) =
+            let (Some(prompt), Some((lane, fork_of, turn, is_compacted))) =
                 (self.prompts.remove(&id), places.get(&id))
             else {
                 continue;
@@ -131,7 +132,7 @@ impl CacheCollector {
                 at_us,
                 // A response without a time is taken to be immediate.
                 begun_us: answer.map(|_| first.or(begun).unwrap_or(at_us)),
-                begins_anew: *begins_anew,
+                is_compacted: *is_compacted,
                 prompt,
                 reported: answer.map(|(usage, _)| *usage).filter(|usage| usage.input_total() > 0),
                 id,
@@ -185,7 +186,7 @@ mod tests {
             turn: n as u32,
             at_us: n,
             begun_us: Some(n),
-            begins_anew: false,
+            is_compacted: false,
             prompt: CachePrompt::read("http://x/v1/messages", body(n).as_bytes()).expect("it asks a model"),
             reported: None,
         };
@@ -194,6 +195,6 @@ mod tests {
             (1..=100).map(|n| (RequestId::nth(n), body(n).into_bytes())).collect();
         let changed_bytes = changed_bytes(&explained, |id| bodies.get(id).cloned());
         assert_eq!(changed_bytes.len(), 99);
-        assert!(changed_bytes[&RequestId::nth(100)].here.contains("minute 100"));
+        assert!(changed_bytes[&RequestId::nth(100)].current.contains("minute 100"));
     }
 }

@@ -229,6 +229,8 @@ fn prompt(evidence: &Evidence) -> Answer {
 
 fn tool_schemas(evidence: &Evidence) -> Answer {
     match evidence.opening.tools {
+        // A program of the user need not have tools. A harness in a scenario does.
+        (0, _) if evidence.scenario.is_none() => not_applicable("the first request of main offers no tools"),
         (0, _) => no("the first request of main offers no tools"),
         (1, 1) => yes("1 tool with a schema"),
         (tools, with) if with == tools => yes(format!("{tools} tools with schemas")),

@@ -100,10 +100,10 @@ pub enum GoldenError {
         run: PathBuf,
     },
     /// A file cannot be read or written.
-    #[error("cannot {what} `{}`", path.display())]
+    #[error("cannot {action} `{}`", path.display())]
     Io {
         /// The operation, such as `write`.
-        what: &'static str,
+        action: &'static str,
         /// The file.
         path: PathBuf,
         /// The cause.
@@ -206,7 +206,7 @@ impl ScenarioFolder {
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(GoldenError::Io { what: "read", path, source }),
+            Err(source) => return Err(GoldenError::Io { action: "read", path, source }),
         };
         read(&bytes, path).map(Some)
     }
@@ -214,7 +214,7 @@ impl ScenarioFolder {
     /// Makes a run the golden. The previous golden is kept.
     pub fn accept(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
         let path = self.run_dir(run).join(MANIFEST);
-        let manifest = fs::read(&path).map_err(|source| GoldenError::Io { what: "read", path, source })?;
+        let manifest = fs::read(&path).map_err(|source| GoldenError::Io { action: "read", path, source })?;
         let golden = accepted(self.golden()?, run, &sha256(&manifest), &iso(at));
         self.write(&golden)?;
         Ok(golden)
@@ -226,7 +226,7 @@ impl ScenarioFolder {
         let run = self.run_dir(&golden.run);
         let path = run.join(MANIFEST);
         let manifest = fs::read(&path);
-        match manifest.map_err(|source| GoldenError::Io { what: "read", path, source })? {
+        match manifest.map_err(|source| GoldenError::Io { action: "read", path, source })? {
             manifest if sha256(&manifest) == golden.sha256 => Ok(run),
             _ => Err(GoldenError::Changed { run }),
         }
@@ -247,7 +247,7 @@ impl ScenarioFolder {
             return Ok(run);
         }
         let beside = self.run_dir(&format!(".{run}.new"));
-        let failed = |source| GoldenError::Io { what: "write", path: beside.clone(), source };
+        let failed = |source| GoldenError::Io { action: "write", path: beside.clone(), source };
         if beside.exists() {
             fs::remove_dir_all(&beside).map_err(failed)?;
         }
@@ -295,7 +295,7 @@ impl ScenarioFolder {
         let path = self.rules_file();
         let before = match fs::read_to_string(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(GoldenError::Io { what: "read", path, source: error });
+                return Err(GoldenError::Io { action: "read", path, source: error });
             }
             before => before.unwrap_or_default(),
         };
@@ -304,14 +304,14 @@ impl ScenarioFolder {
             before => before.to_owned(),
         };
         let text = format!("{before}\n\n{}\n", rule.trim());
-        replace(&path, text.as_bytes()).map_err(|source| GoldenError::Io { what: "write", path, source })
+        replace(&path, text.as_bytes()).map_err(|source| GoldenError::Io { action: "write", path, source })
     }
 
     fn write(&self, golden: &Golden) -> Result<(), GoldenError> {
         let path = self.dir.join(GOLDEN_FILE);
         let mut json = serde_json::to_vec_pretty(golden).expect("it has only string keys");
         json.push(b'\n');
-        replace(&path, &json).map_err(|source| GoldenError::Io { what: "write", path, source })
+        replace(&path, &json).map_err(|source| GoldenError::Io { action: "write", path, source })
     }
 }
 
@@ -412,7 +412,7 @@ fn started(run: &Path) -> Result<String, String> {
 }
 
 fn folders(dir: &Path) -> Result<Vec<PathBuf>, GoldenError> {
-    let failed = |source| GoldenError::Io { what: "read", path: dir.to_owned(), source };
+    let failed = |source| GoldenError::Io { action: "read", path: dir.to_owned(), source };
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -23,12 +23,12 @@ const READ_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketAddrs {
     harness: SocketAddr,
-    ours: SocketAddr,
+    local: SocketAddr,
 }
 
 impl SocketAddrs {
     pub(crate) fn new(tcp: &TcpStream) -> Option<Self> {
-        Some(Self { harness: tcp.peer_addr().ok()?, ours: tcp.local_addr().ok()? })
+        Some(Self { harness: tcp.peer_addr().ok()?, local: tcp.local_addr().ok()? })
     }
 
     /// Waits until no process holds the harness's socket, or until this cannot be determined.
@@ -48,10 +48,10 @@ impl SocketAddrs {
 
     /// Returns whether a line of the kernel's table has these addresses and an inode.
     fn is_held_in(self, table: &str) -> bool {
-        let (harness, ours) = (in_table_format(self.harness), in_table_format(self.ours));
+        let (harness, local) = (in_table_format(self.harness), in_table_format(self.local));
         let inode = table.lines().find_map(|line| {
             let mut words = line.split_ascii_whitespace().skip(1);
-            let is_ours = words.next()? == harness && words.next()? == ours;
+            let is_ours = words.next()? == harness && words.next()? == local;
             words.nth(6).filter(|_| is_ours)
         });
         inode.is_some_and(|inode| inode != "0")
@@ -112,8 +112,8 @@ mod tests {
                      0: 0100007F:1F90 0100007F:C350 08 00000000:00000000 00:00000000 00000000     0        0 111 1 0\n   \
                      1: 0100007F:C350 0100007F:1F90 05 00000000:00000000 00:00000000 00000000     0        0 222 1 0\n   \
                      2: 0100007F:C351 0100007F:1F90 05 00000000:00000000 03:00000000 00000000     0        0 0 3 0\n";
-        let ours = SocketAddr::from(([127, 0, 0, 1], 8080));
-        let held = |port| SocketAddrs { harness: ([127, 0, 0, 1], port).into(), ours }.is_held_in(table);
+        let local = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let held = |port| SocketAddrs { harness: ([127, 0, 0, 1], port).into(), local }.is_held_in(table);
         assert_eq!([50000, 50001, 50002].map(held), [true, false, false]);
     }
 }

@@ -1,6 +1,12 @@
 //! HTTP servers between a harness and its model: recording proxy, scripted model, and replay.
 //!
-//! Start at [`RecordingProxy`]. On HTTP/1.1 it passes on the bytes of both sides as they come; only the target of a request
+//! There are three starting points:
+//!
+//! - [`RecordingProxy`] forwards requests to a provider and records them. `server` accepts its connections.
+//! - [`ScriptedModel`] answers from a script.
+//! - [`ReplayServer`](replay::ReplayServer) answers from a recording. It and the scripted model share `serve`.
+//!
+//! On HTTP/1.1 the recording proxy passes on the bytes of both sides as they come; only the target of a request
 //! and its `Host` are rewritten. The recorder gets copies, and a blocked disk never delays the traffic. No verdict is made
 //! here.
 

@@ -59,7 +59,7 @@ pub(crate) fn file(root: &Path, name: &str) -> Result<Option<(PathBuf, u64)>, Op
         }
         Err(source) => return Err(OpenError::Io { path, source }),
     };
-    stays(root, &path)?;
+    check_is_inside(root, &path)?;
     match found.is_file() {
         true => Ok(Some((path, found.len()))),
         false => Err(OpenError::NotAFile { path }),
@@ -72,7 +72,7 @@ pub(crate) fn has_folder(root: &Path, name: &str) -> Result<bool, OpenError> {
     if !path.is_dir() {
         return Ok(false);
     }
-    stays(root, &path).map(|()| true)
+    check_is_inside(root, &path).map(|()| true)
 }
 
 /// Refuses a folder with a link that leads out, with an entry that is neither file nor folder, or with a file
@@ -91,7 +91,7 @@ pub(crate) fn check_entries(root: &Path, name: &str) -> Result<(), OpenError> {
                 waiting.push(entry.map_err(failed)?.path());
             }
         } else if kind.is_symlink() {
-            stays(root, &path)?;
+            check_is_inside(root, &path)?;
         } else if !kind.is_file() {
             return Err(OpenError::NotAFile { path });
         } else if length > longest(root, &path) {
@@ -133,7 +133,7 @@ fn is_below(name: &str) -> bool {
     Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-fn stays(root: &Path, path: &Path) -> Result<(), OpenError> {
+fn check_is_inside(root: &Path, path: &Path) -> Result<(), OpenError> {
     let outside = || OpenError::Outside { path: path.to_owned() };
     // A link to a missing file counts as one that leads out.
     let real = path.canonicalize().map_err(|_| outside())?;

@@ -137,7 +137,7 @@ pub(crate) struct DiskQueue {
 struct Shared {
     state: Mutex<State>,
     /// Announces new operations.
-    bell: WakeUp,
+    wakeup: WakeUp,
     /// Announces that everything is written.
     finished: Condvar,
 }
@@ -162,12 +162,12 @@ impl DiskQueue {
         for op in ops {
             urgent |= op.is_urgent();
             let ends = op.ends();
-            given_up += u64::from(!state.take_in(op) && ends);
+            given_up += u64::from(!state.enqueue(op) && ends);
         }
         // An end that is lost counts, too, so that no task waits for it.
         self.kept.add(given_up);
         self.late.store(state.waiting > LATE, Ordering::Relaxed);
-        self.shared.bell.ring(&mut state.rest, urgent);
+        self.shared.wakeup.ring(&mut state.rest, urgent);
     }
 
     /// Returns whether the disk works but cannot keep up.
@@ -178,7 +178,7 @@ impl DiskQueue {
     /// Waits until `count` exchanges have ended on the disk or were lost. Does not wait for a stuck disk, and
     /// at most [`AT_WORK`] for any disk.
     pub(crate) async fn wait_until_stored(&self, count: u64) {
-        if self.state().stands_still() {
+        if self.state().is_stalled() {
             return;
         }
         let Some(turn) = self.kept.turn(count) else { return };
@@ -200,7 +200,7 @@ impl DiskQueue {
     pub(crate) fn close(&self, deadline: Duration) {
         let mut state = self.state();
         state.closed = true;
-        self.shared.bell.ring(&mut state.rest, true);
+        self.shared.wakeup.ring(&mut state.rest, true);
         let waited = self.shared.finished.wait_timeout_while(state, deadline, |state| !state.finished);
         let mut state = waited.expect("lock is not poisoned").0;
         for op in std::mem::take(&mut state.ops) {
@@ -213,7 +213,7 @@ impl DiskQueue {
             let mut state = self.state();
             if state.ops.is_empty() {
                 state.busy_since = None;
-                state = self.shared.bell.wait(state);
+                state = self.shared.wakeup.wait(state);
             }
             state.busy_since.get_or_insert_with(Instant::now);
             let group = state.next_group();
@@ -232,17 +232,17 @@ impl DiskQueue {
         let (files, records) = group.split_at(group.partition_point(|op| op.record().is_none()));
         for file in files {
             self.write_one(file, disk);
-            if !self.wrote(1) {
+            if !self.mark_written(1) {
                 return; // closed after the deadline, and everything queued is lost
             }
         }
         self.write_records(records, disk);
         self.kept.add(records.iter().filter(|record| record.ends()).count() as u64);
-        self.wrote(records.len());
+        self.mark_written(records.len());
     }
 
     /// Removes the first `count` operations, which are written or lost. Returns whether operations remain.
-    fn wrote(&self, count: usize) -> bool {
+    fn mark_written(&self, count: usize) -> bool {
         let mut state = self.state();
         let count = count.min(state.ops.len());
         state.waiting -= state.ops.drain(..count).map(|op| op.size()).sum::<usize>();
@@ -270,7 +270,7 @@ impl DiskQueue {
             }
             DiskOp::Log { record, .. } => disk.append(file_names::LOG, record),
             DiskOp::File { name, bytes, .. } => disk.write(name, bytes),
-            DiskOp::Part { name, bytes, .. } if self.state().loses_more(name, bytes.len() as u64) => Ok(()),
+            DiskOp::Part { name, bytes, .. } if self.state().add_loss(name, bytes.len() as u64) => Ok(()),
             DiskOp::Part { name, bytes, .. } => disk.append(name, bytes),
             DiskOp::Finish { name, bytes, .. } if self.state().breaks(name, *bytes) => {
                 // If its first part was lost, there is no file to remove.
@@ -292,7 +292,7 @@ impl DiskQueue {
 
 impl State {
     /// Queues an operation, with or without its body. Returns whether it was queued.
-    fn take_in(&mut self, op: DiskOp) -> bool {
+    fn enqueue(&mut self, op: DiskOp) -> bool {
         let limit = if self.is_at_work() { LIMIT_AT_WORK } else { LIMIT };
         let mut next = Some(op);
         // Without its body, an operation may still fit.
@@ -330,12 +330,12 @@ impl State {
     }
 
     /// Returns whether the disk has work and does nothing.
-    fn stands_still(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         self.busy_since.is_some_and(|since| since.elapsed() >= AT_WORK)
     }
 
     /// Counts more lost bytes of a broken file. Returns whether the file is broken.
-    fn loses_more(&mut self, name: &str, bytes: u64) -> bool {
+    fn add_loss(&mut self, name: &str, bytes: u64) -> bool {
         let Some(&named) = self.broken.get(name) else { return false };
         self.losses[named].bytes += bytes;
         true
@@ -366,7 +366,7 @@ impl State {
             | DiskOp::Part { owner, name, .. }
             | DiskOp::Finish { owner, name, .. } => {
                 // Lost parts of one file are one loss.
-                if self.loses_more(name, bytes) {
+                if self.add_loss(name, bytes) {
                     return None;
                 }
                 self.broken.insert(name.clone(), self.losses.len());
@@ -388,13 +388,13 @@ mod tests {
     use super::*;
 
     /// Disk that reports each call, waits for permission to do it, and has limited space.
-    struct Told {
+    struct ControlledDisk {
         calls: Sender<String>,
         may: Receiver<()>,
         room: usize,
     }
 
-    impl Told {
+    impl ControlledDisk {
         fn call(&mut self, call: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
             let left = self.room.checked_sub(bytes.len());
             self.room = left.unwrap_or(self.room);
@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    impl Disk for Told {
+    impl Disk for ControlledDisk {
         fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
             self.call("append", name, bytes)
         }
@@ -428,7 +428,7 @@ mod tests {
     fn queue(room: usize) -> (DiskQueue, Receiver<String>, Sender<()>) {
         let (calls, told) = mpsc::channel();
         let (go_on, may) = mpsc::channel();
-        (DiskQueue::start(Box::new(Told { calls, may, room })).expect("a thread"), told, go_on)
+        (DiskQueue::start(Box::new(ControlledDisk { calls, may, room })).expect("a thread"), told, go_on)
     }
 
     fn head(n: u64) -> DiskOp {

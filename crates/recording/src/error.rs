@@ -11,7 +11,7 @@ use crate::log::LogError;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The folder does not exist.
-    #[error("there is no folder `{}`", dir.display())]
+    #[error("no folder `{}`", dir.display())]
     Missing {
         /// Folder.
         dir: PathBuf,
@@ -119,7 +119,7 @@ pub enum SealError {
         source: io::Error,
     },
     /// The recording cannot be read back.
-    #[error("cannot seal `{}`: it cannot be read back", dir.display())]
+    #[error("cannot seal `{}`: cannot read back the recording", dir.display())]
     Unreadable {
         /// Folder of the recording.
         dir: PathBuf,
@@ -128,7 +128,7 @@ pub enum SealError {
         source: OpenError,
     },
     /// The log cannot be read back.
-    #[error("cannot seal `{}`: its log cannot be read back", dir.display())]
+    #[error("cannot seal `{}`: cannot read back its log", dir.display())]
     Log {
         /// Folder of the recording.
         dir: PathBuf,

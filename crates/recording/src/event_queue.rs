@@ -9,7 +9,7 @@ use crate::wakeup::{ThreadState, WakeUp, WorkQueue};
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     waiting: Mutex<Waiting>,
-    bell: WakeUp,
+    wakeup: WakeUp,
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl EventQueue {
     /// Adds the event that `make` returns, under the lock. Returns the number of exchanges that have ended.
     pub(crate) fn put(&self, make: impl FnOnce() -> WireEvent) -> u64 {
         let mut waiting = self.waiting();
-        waiting.put(make(), &self.bell);
+        waiting.put(make(), &self.wakeup);
         waiting.ended
     }
 
@@ -46,13 +46,13 @@ impl EventQueue {
         let mut waiting = self.waiting();
         waiting.begun += 1;
         let n = waiting.begun;
-        waiting.put(make(n), &self.bell);
+        waiting.put(make(n), &self.wakeup);
         n
     }
 
     /// Waits for the next events; returns `None` after the queue was closed and emptied.
     pub(crate) fn take(&self) -> Option<Vec<WireEvent>> {
-        let mut waiting = self.bell.wait(self.waiting());
+        let mut waiting = self.wakeup.wait(self.waiting());
         Some(std::mem::take(&mut waiting.events)).filter(|events| !events.is_empty())
     }
 
@@ -60,7 +60,7 @@ impl EventQueue {
     pub(crate) fn close(&self) {
         let mut waiting = self.waiting();
         waiting.closed = true;
-        self.bell.ring(&mut waiting.rest, true);
+        self.wakeup.ring(&mut waiting.rest, true);
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -70,13 +70,13 @@ impl EventQueue {
 
 impl Waiting {
     /// Adds an event. A closed queue drops it.
-    fn put(&mut self, event: WireEvent, bell: &WakeUp) {
+    fn put(&mut self, event: WireEvent, wakeup: &WakeUp) {
         if self.closed {
             return;
         }
         self.ended += u64::from(matches!(event, WireEvent::End { .. }));
         let urgent = event.is_urgent(self.begun.saturating_sub(self.ended) <= 1);
         self.events.push(event);
-        bell.ring(&mut self.rest, urgent);
+        wakeup.ring(&mut self.rest, urgent);
     }
 }

@@ -8,7 +8,7 @@ use wire::{Ending, SocketRead};
 use crate::event::{BodyPart, Moment, RawHeader, WireEvent};
 use crate::recorder::Recorder;
 
-/// Approximate size of the parts in which a body is handed over. Waking the searching thread for each small
+/// Approximate size of the parts in which a body is queued. Waking the searching thread for each small
 /// piece of a stream would cost more than searching it.
 const PART: usize = 64 << 10;
 /// Initial capacity of a part. Most streams are not longer.
@@ -28,12 +28,12 @@ pub struct ExchangeTap {
     response: Mutex<PendingBody>,
 }
 
-/// Received part of a body that was not handed over yet.
+/// Received part of a body that was not queued yet.
 #[derive(Debug, Default)]
 struct PendingBody {
     part: BodyPart,
     /// Number of bytes received in total.
-    came: u64,
+    received: u64,
 }
 
 impl PendingBody {
@@ -42,7 +42,7 @@ impl PendingBody {
             self.part.bytes.reserve(FIRST.max(bytes.len() + REST));
         }
         self.part.bytes.extend_from_slice(bytes);
-        self.came += bytes.len() as u64;
+        self.received += bytes.len() as u64;
     }
 
     fn is_enough(&self) -> bool {
@@ -58,7 +58,7 @@ impl Recorder {
     /// Begins an exchange when a request's head has arrived. `url` is its target.
     pub fn begin_exchange(&self, method: &str, url: &str, headers: Vec<RawHeader>) -> ExchangeTap {
         let (method, url) = (method.to_owned(), url.to_owned());
-        let n = self.hand_over_first(|n, at| WireEvent::RequestHead { n, at, method, url, headers });
+        let n = self.send_first(|n, at| WireEvent::RequestHead { n, at, method, url, headers });
         ExchangeTap::new(self.clone(), n)
     }
 }
@@ -90,7 +90,7 @@ impl ExchangeTap {
         let mut request = locked(&self.request);
         let result = read(&mut |bytes| request.push(bytes));
         if request.is_enough() {
-            self.recorder.hand_over(WireEvent::RequestData { n: self.n, part: request.take() });
+            self.recorder.send(WireEvent::RequestData { n: self.n, part: request.take() });
         }
         result
     }
@@ -98,25 +98,25 @@ impl ExchangeTap {
     /// Ends the request's body. `whole` is false if the harness stopped early.
     pub fn end_request(&self, whole: bool, trailers: Vec<RawHeader>) {
         let rest = locked(&self.request).take();
-        self.recorder.hand_over_record(|at| WireEvent::RequestEnd { n: self.n, at, rest, whole, trailers });
+        self.recorder.send_record(|at| WireEvent::RequestEnd { n: self.n, at, rest, whole, trailers });
     }
 
     /// Begins the response when its head has arrived.
     pub fn begin_response(&self, status: u16, headers: Vec<RawHeader>) {
-        self.recorder.hand_over_record(|at| WireEvent::ResponseHead { n: self.n, at, status, headers });
+        self.recorder.send_record(|at| WireEvent::ResponseHead { n: self.n, at, status, headers });
     }
 
     /// Records response bytes from one read of the socket, which `read` passes to its argument. Never waits.
     pub fn response_data<T>(&self, read: impl FnOnce(&mut dyn FnMut(&[u8])) -> T) -> T {
         let mut response = locked(&self.response);
-        let offset = response.came;
+        let offset = response.received;
         let result = read(&mut |bytes| response.push(bytes));
-        if response.came > offset {
+        if response.received > offset {
             let Moment { seq, us } = self.recorder.moment();
             response.part.reads.push(SocketRead { seq, offset, us });
         }
         if response.is_enough() {
-            self.recorder.hand_over(WireEvent::ResponseData { n: self.n, part: response.take() });
+            self.recorder.send(WireEvent::ResponseData { n: self.n, part: response.take() });
         }
         result
     }
@@ -129,17 +129,11 @@ impl ExchangeTap {
         }
         let part = locked(&self.request).take();
         if !part.bytes.is_empty() {
-            self.recorder.hand_over(WireEvent::RequestData { n: self.n, part });
+            self.recorder.send(WireEvent::RequestData { n: self.n, part });
         }
         let rest = locked(&self.response).take();
-        let ended = self.recorder.hand_over_record(|at| WireEvent::End {
-            n: self.n,
-            at,
-            rest,
-            ending,
-            error,
-            trailers,
-        });
+        let ended =
+            self.recorder.send_record(|at| WireEvent::End { n: self.n, at, rest, ending, error, trailers });
         self.ended_as.store(ended, Ordering::Relaxed);
     }
 

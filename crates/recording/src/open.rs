@@ -210,35 +210,35 @@ impl Recording {
             }
             return Err(damaged(log, &format!("it has {now} of {sealed} sealed exchanges")));
         }
-        self.look_at_text(file_names::SCENARIO, |text| {
+        self.check_text(file_names::SCENARIO, |text| {
             Document::parse(text).err().map(|error| error.to_string())
         })?;
-        self.look_at_text(file_names::EXIT_CODE, |text| {
+        self.check_text(file_names::EXIT_CODE, |text| {
             let is_number = std::str::from_utf8(text).is_ok_and(|text| text.trim().parse::<i32>().is_ok());
             (!is_number).then(|| "it is not a number".to_owned())
         })?;
         for entry in &self.entries {
             if let Some(request_body) = &entry.request_body {
                 let bytes = |dump: &[u8]| RequestDump::read(dump).map(|dump| dump.body.bytes());
-                self.look_at(&request_body.body, &file_names::request_dump(&request_body.id), bytes)?;
+                self.check_file(&request_body.body, &file_names::request_dump(&request_body.id), bytes)?;
             }
             if let Some(exchange_end) = &entry.exchange_end {
                 let bytes = |dump: &[u8]| ResponseDump::read(dump).map(|dump| dump.body.bytes());
-                self.look_at(&exchange_end.body, &file_names::response_dump(&exchange_end.id), bytes)?;
+                self.check_file(&exchange_end.body, &file_names::response_dump(&exchange_end.id), bytes)?;
             }
         }
         Ok(())
     }
 
     /// Checks a small text file, if it exists. `wrong` returns the reason if it is invalid.
-    fn look_at_text(&self, name: &str, wrong: impl Fn(&[u8]) -> Option<String>) -> Result<(), OpenError> {
+    fn check_text(&self, name: &str, wrong: impl Fn(&[u8]) -> Option<String>) -> Result<(), OpenError> {
         let Some(text) = bounds::read(&self.dir, name, bounds::LONGEST_TEXT)? else { return Ok(()) };
         let Some(why) = wrong(&text) else { return Ok(()) };
         let source = io::Error::new(io::ErrorKind::InvalidData, why);
         Err(OpenError::Io { path: self.dir.join(name), source })
     }
 
-    fn look_at(
+    fn check_file(
         &self,
         stored: &StoredBody,
         dump: &str,

@@ -150,7 +150,7 @@ impl Recorder {
 
     /// Records output of the command.
     pub fn record_output(&self, output: OutputStream, bytes: Vec<u8>) {
-        self.hand_over(WireEvent::Output { output, bytes });
+        self.send(WireEvent::Output { output, bytes });
     }
 
     /// Records a loss that has nothing to do with the disk.
@@ -218,18 +218,18 @@ impl Recorder {
     }
 
     /// Queues the first event of an exchange, which `make` builds from the exchange's number and the time.
-    pub(crate) fn hand_over_first(&self, make: impl FnOnce(u64, Moment) -> WireEvent) -> u64 {
+    pub(crate) fn send_first(&self, make: impl FnOnce(u64, Moment) -> WireEvent) -> u64 {
         self.shared.events.begin(|n| make(n, self.moment()))
     }
 
     /// Queues an event without a log record.
-    pub(crate) fn hand_over(&self, event: WireEvent) {
+    pub(crate) fn send(&self, event: WireEvent) {
         self.shared.unsearched.grow(event.size());
         self.shared.events.put(|| event);
     }
 
     /// Queues an event with a log record. Returns the number of exchanges that have ended.
-    pub(crate) fn hand_over_record(&self, make: impl FnOnce(Moment) -> WireEvent) -> u64 {
+    pub(crate) fn send_record(&self, make: impl FnOnce(Moment) -> WireEvent) -> u64 {
         self.shared.events.put(|| {
             let event = make(self.moment());
             self.shared.unsearched.grow(event.size());

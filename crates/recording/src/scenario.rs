@@ -87,17 +87,17 @@ impl TryFrom<String> for VersionRange {
         let bound = |bound: &str| {
             let bound = bound.trim();
             let is_version = bound.split('.').all(|part| part.parse::<u64>().is_ok());
-            is_version.then(|| bound.to_owned()).ok_or_else(|| wrong(&text))
+            is_version.then(|| bound.to_owned()).ok_or_else(|| invalid(&text))
         };
         match (text.strip_prefix("before "), text.strip_suffix(" and later")) {
             (Some(version), _) => bound(version).map(Self::Before),
             (None, Some(version)) => bound(version).map(Self::From),
-            (None, None) => Err(wrong(&text)),
+            (None, None) => Err(invalid(&text)),
         }
     }
 }
 
-fn wrong(text: &str) -> String {
+fn invalid(text: &str) -> String {
     format!("`{text}` is not a range of versions; write `before 2.1` or `2.1 and later`")
 }
 

@@ -75,7 +75,7 @@ impl FinishedRecording {
         // Redacted again, because the redactor has learned more since the start.
         manifest.redact(&mut self.redactor);
         manifest.redaction = self.redactor.report();
-        let Look { residue, suspicious } = look(dir, &manifest, &self.redactor)?;
+        let SecretFindings { residue, suspicious } = search_for_secrets(dir, &manifest, &self.redactor)?;
         let clean = residue.is_empty();
         if !clean {
             let found = format!("it may still hold secrets: {}", residue.join(", "));
@@ -164,32 +164,36 @@ fn name_by_content(dir: &Path, output: OutputStream) -> io::Result<()> {
 }
 
 #[derive(Default)]
-struct Look {
+struct SecretFindings {
     residue: Vec<String>,
     suspicious: Vec<String>,
 }
 
 /// Searches all files for leftover secrets.
-fn look(dir: &Path, manifest: &Manifest, redactor: &Redactor) -> Result<Look, SealError> {
+fn search_for_secrets(
+    dir: &Path,
+    manifest: &Manifest,
+    redactor: &Redactor,
+) -> Result<SecretFindings, SealError> {
     let failed = |source| SealError::Io { dir: dir.to_owned(), source };
-    let mut look = Look::default();
+    let mut findings = SecretFindings::default();
     // Digests and names of runs look random.
     let digestless = Manifest { digests: BTreeMap::new(), replay: None, ..manifest.clone() };
-    look.at(redactor, file_names::MANIFEST, &digestless.to_json());
+    findings.add_from(redactor, file_names::MANIFEST, &digestless.to_json());
     for name in files(dir).map_err(failed)? {
         // The existing manifest will be replaced by the one searched above.
         if name != file_names::MANIFEST {
-            look.at(redactor, &name, name.as_bytes());
-            look_at_file(&dir.join(&name), &name, redactor, &mut look).map_err(failed)?;
+            findings.add_from(redactor, &name, name.as_bytes());
+            search_file(&dir.join(&name), &name, redactor, &mut findings).map_err(failed)?;
         }
     }
-    look_into_bodies(dir, redactor, &mut look);
-    Ok(look)
+    search_bodies(dir, redactor, &mut findings);
+    Ok(findings)
 }
 
 /// Searches compressed bodies in their decompressed form, too. Folders and bodies that cannot be opened were
 /// searched as stored, and other readers cannot open them either.
-fn look_into_bodies(dir: &Path, redactor: &Redactor, look: &mut Look) {
+fn search_bodies(dir: &Path, redactor: &Redactor, findings: &mut SecretFindings) {
     let Ok(recording) = Recording::open(dir) else { return };
     for (stored, dump, headers) in recording.entries().iter().flat_map(Entry::bodies) {
         let body = recording.body(stored, &dump).and_then(|body| recording.bytes_of(&body));
@@ -198,7 +202,7 @@ fn look_into_bodies(dir: &Path, redactor: &Redactor, look: &mut Look) {
         let unpacked = coding.and_then(|coding| decode_partly(&coding, &bytes, MOST_UNPACKED).ok());
         let name = if stored.at == BodyLocation::Blob { file_names::blob(&stored.sha256) } else { dump };
         for piece in unpacked.iter().flat_map(|unpacked| pieces(&unpacked.bytes)) {
-            look.for_secrets(redactor, &name, piece);
+            findings.add_residues_from(redactor, &name, piece);
         }
     }
 }
@@ -209,8 +213,8 @@ fn pieces(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     starts.map(|start| &bytes[start..bytes.len().min(start + PIECE)])
 }
 
-impl Look {
-    fn for_secrets(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
+impl SecretFindings {
+    fn add_residues_from(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
         for residue in redactor.find_residues(file, bytes) {
             let place = format!("`{file}` ({})", residue.rule);
             if !self.residue.contains(&place) {
@@ -219,8 +223,8 @@ impl Look {
         }
     }
 
-    fn at(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
-        self.for_secrets(redactor, file, bytes);
+    fn add_from(&mut self, redactor: &Redactor, file: &str, bytes: &[u8]) {
+        self.add_residues_from(redactor, file, bytes);
         // Text in base64 looks random.
         let opaque = bytes.windows(OPAQUE.len()).any(|window| window == OPAQUE);
         let known = self.suspicious.iter().any(|known| known == file);
@@ -230,7 +234,12 @@ impl Look {
     }
 }
 
-fn look_at_file(path: &Path, name: &str, redactor: &Redactor, look: &mut Look) -> io::Result<()> {
+fn search_file(
+    path: &Path,
+    name: &str,
+    redactor: &Redactor,
+    findings: &mut SecretFindings,
+) -> io::Result<()> {
     let mut file = File::open(path)?;
     let mut piece = Vec::new();
     loop {
@@ -238,7 +247,7 @@ fn look_at_file(path: &Path, name: &str, redactor: &Redactor, look: &mut Look) -
         if (&mut file).take((PIECE - kept) as u64).read_to_end(&mut piece)? == 0 && kept > 0 {
             return Ok(()); // the overlap was searched before
         }
-        look.at(redactor, name, &piece);
+        findings.add_from(redactor, name, &piece);
         if piece.len() < PIECE {
             return Ok(());
         }

@@ -114,23 +114,23 @@ fn ms(us: u64) -> f64 {
     us as f64 / 1e3
 }
 
-fn request(asked: &SourceRequest, http: Option<&str>) -> Value {
-    let mut request = json!({
-        "method": asked.method,
-        "url": asked.url,
+fn request(request: &SourceRequest, http: Option<&str>) -> Value {
+    let mut value = json!({
+        "method": request.method,
+        "url": request.url,
         "httpVersion": http.unwrap_or("unknown"),
-        "cookies": cookies(&asked.headers, "cookie", sent_cookies),
-        "headers": headers(&asked.headers),
-        "queryString": pairs(url::query(&asked.url)),
+        "cookies": cookies(&request.headers, "cookie", sent_cookies),
+        "headers": headers(&request.headers),
+        "queryString": pairs(url::query(&request.url)),
         "headersSize": -1,
-        "bodySize": size_on_the_wire(&asked.body),
+        "bodySize": size_on_the_wire(&request.body),
     });
-    match asked.body.bytes.as_deref() {
-        None => request["_bodyLost"] = true.into(),
+    match request.body.bytes.as_deref() {
+        None => value["_bodyLost"] = true.into(),
         Some([]) => {}
-        Some(bytes) => request["postData"] = post_data(bytes, &asked.headers),
+        Some(bytes) => value["postData"] = post_data(bytes, &request.headers),
     }
-    request
+    value
 }
 
 /// The format has an `encoding` for responses only; requests get `_encoding` with the same meaning.

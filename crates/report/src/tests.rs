@@ -79,7 +79,7 @@ fn a_session_is_a_tree() {
         main  3 turns, 4.5k in (900 cached), 90 out
         ├─ 1 r3  2 ms, 1.5k in (300 cached), 30 out, 2 attempts
         │  → Task spawn {"prompt":"Look at all of it.","subagent_type":"looker"}
-        │    sub-1 looker  1 turn, 1.5k in (300 cached), 30 out, background, asked after 1×
+        │    sub-1 looker  1 turn, 1.5k in (300 cached), 30 out, background, polled 1×
         │    └─ 1 r5  2 ms, 1.5k in (300 cached), 30 out
         │       "It is empty."
         ├─ 2 r4  2 ms, 1.5k in (300 cached), 30 out, 1 result

@@ -108,7 +108,7 @@ impl<'o> Drawing<'o> {
                 1,
             ));
         }
-        facts.extend(last.and_then(trouble).map(|trouble| Tone::Bad.paint(&trouble)));
+        facts.extend(last.and_then(failure_note).map(|note| Tone::Bad.paint(&note)));
         let request = turn.attempts.last().map_or_else(String::new, |request| plain(request.as_str()));
         self.line(&format!("{first}{} {request}  {}", turn.turn, facts.join(", ")));
         if let Some(text) = &turn.text {
@@ -138,7 +138,7 @@ fn job_words(job: &LaneJob) -> String {
     let mut words = vec![if job.background { "background".to_owned() } else { "foreground".to_owned() }];
     let polls = job.touches.iter().filter(|touch| !touch.cancels).count();
     if polls > 0 {
-        words.push(format!("asked after {polls}×"));
+        words.push(format!("polled {polls}×"));
     }
     if job.touches.iter().any(|touch| touch.cancels) {
         words.push("cancelled".to_owned());
@@ -154,12 +154,12 @@ fn mark_words(mark: TurnMark) -> &'static str {
     match mark {
         TurnMark::Rewrite => "history rewritten",
         TurnMark::Compaction => "history compacted",
-        TurnMark::LateText => "text put in late",
+        TurnMark::LateText => "late text",
     }
 }
 
 /// Describes the failure of an exchange.
-fn trouble(exchange: &ExchangeSummary) -> Option<String> {
+fn failure_note(exchange: &ExchangeSummary) -> Option<String> {
     let status = exchange.status.filter(|status| *status >= 400).map(|status| format!("status {status}"));
     let ending = match exchange.ending {
         Some(wire::Ending::Complete) | None => None,

@@ -174,11 +174,11 @@ pub enum StoreError {
     /// The inbox entry was already taken.
     #[error("the inbox entry {0} is not waiting for this run")]
     AlreadyDelivered(InboxId),
-    /// The job has already given its result, or is no job.
-    #[error("`{0}` is no job, or has already given its result")]
+    /// The run is not a job, or its result was delivered.
+    #[error("`{0}` is not a job, or its result was delivered")]
     NoJob(RunId),
     /// A job cannot end without its result, because its parent would never wake up.
-    #[error("the run `{0}` is a job and owes its parent a result")]
+    #[error("job `{0}` has not delivered its result")]
     OwesResult(RunId),
     /// Another process writes the run tree.
     #[error("the run `{run}` is in use by process {}", holder.pid)]

@@ -63,7 +63,7 @@ impl MemoryFallback {
         let work = Arc::new(Mutex::new(work));
         let retryable = || {
             let work = Arc::clone(&work);
-            move |conn: &Connection| work.lock().expect("a write that panicked is not run again")(conn)
+            move |conn: &Connection| work.lock().expect("lock is not poisoned")(conn)
         };
         let why = {
             let _writing = self.writing.read().await;
@@ -98,7 +98,7 @@ impl MemoryFallback {
     }
 
     fn moved(&self) -> MutexGuard<'_, Option<(Arc<Database>, StoreError)>> {
-        self.moved.lock().expect("only assignments happen under this lock")
+        self.moved.lock().expect("lock is not poisoned")
     }
 }
 

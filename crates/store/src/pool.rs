@@ -45,6 +45,6 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().expect("no reader panics while it takes or returns a connection")
+        self.idle.lock().expect("lock is not poisoned")
     }
 }

@@ -68,7 +68,7 @@ pub(super) async fn run(
     requests: u32,
     on_start: impl FnOnce(),
 ) -> Result<LoadResult> {
-    let task = Arc::new(LoadTask { call, left: AtomicI64::new(i64::from(requests)) });
+    let task = Arc::new(LoadTask { call, remaining: AtomicI64::new(i64::from(requests)) });
     let mut warm = Vec::new();
     for _ in 0..connections {
         let mut client = LoadClient::connect(address).await?;
@@ -99,7 +99,7 @@ pub(super) async fn once(address: SocketAddr, call: &LoadCall) -> Result<Reads> 
 /// The request, and the number of remaining ones.
 struct LoadTask {
     call: LoadCall,
-    left: AtomicI64,
+    remaining: AtomicI64,
 }
 
 struct LoadClient {
@@ -118,7 +118,7 @@ impl LoadClient {
     /// Sends requests until none remains.
     async fn send_all(mut self, task: Arc<LoadTask>) -> Result<Vec<ResponseTiming>> {
         let mut responses = Vec::new();
-        while task.left.fetch_sub(1, Ordering::Relaxed) > 0 {
+        while task.remaining.fetch_sub(1, Ordering::Relaxed) > 0 {
             responses.push(self.call(&task.call).await?);
         }
         Ok(responses)

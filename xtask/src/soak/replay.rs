@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
-use serde_json::Value;
+use parity::{Level, Verdict};
 
 use super::{
     CaptureArgs, Cell, CellOutcome, cells, describe, first_error, program, run, run_capture, run_parallel,
@@ -30,13 +30,6 @@ pub(crate) struct ReplayArgs {
 
 /// Our own kernel, which is deterministic.
 const OURS: &str = "offshoot";
-
-/// The level that a replay must reach.
-#[derive(Clone, Copy, PartialEq)]
-enum RequiredLevel {
-    E3,
-    E4,
-}
 
 /// The results of the replays of one recording.
 #[derive(Default)]
@@ -113,10 +106,10 @@ fn replay_cell(program: &Path, cell: &Cell, args: &ReplayArgs) -> ReplayResults 
             return replays;
         }
     }
-    let wanted = if cell.harness == OURS { RequiredLevel::E4 } else { RequiredLevel::E3 };
+    let required = if cell.harness == OURS { Level::E4 } else { Level::E3 };
     for round in 0..args.times {
         let again = place.path().join(format!("again-{round}"));
-        let outcome = replay_and_verify(program, (place.path(), &golden, &again), wanted, &mut replays);
+        let outcome = replay_and_verify(program, (place.path(), &golden, &again), required, &mut replays);
         if let (Err(_), Some(keep)) = (&outcome, &args.which.keep) {
             let kept = keep.join(format!("{}_{round}", cell.label().replace([' ', '/'], "_")));
             let _ = std::fs::create_dir_all(&kept); // the failure is reported in any case
@@ -132,7 +125,7 @@ fn replay_cell(program: &Path, cell: &Cell, args: &ReplayArgs) -> ReplayResults 
 fn replay_and_verify(
     program: &Path,
     (place, golden, again): (&Path, &Path, &Path),
-    wanted: RequiredLevel,
+    required: Level,
     replays: &mut ReplayResults,
 ) -> CellOutcome {
     let begun = Instant::now();
@@ -146,42 +139,30 @@ fn replay_and_verify(
     let mut command = Command::new(program);
     command.arg("verify").arg(golden).arg(again).args(["--level", "E4", "--format", "json"]);
     let ran = run(command, place)?;
-    let verdict: Value =
-        serde_json::from_slice(&ran.stdout).map_err(|error| format!("`verify` printed no JSON: {error}"))?;
-    let racy = check_verdict(&verdict, wanted)?;
+    let verdict =
+        Verdict::from_json(&ran.stdout).map_err(|error| format!("`verify` printed no verdict: {error}"))?;
+    let racy = check_verdict(&verdict, required)?;
     for place in racy {
         *replays.racy.entry(place).or_default() += 1;
     }
-    let masks = verdict["masks"].as_array().into_iter().flatten();
-    let differing = masks.filter(|mask| mask["differed"].as_u64().is_some_and(|times| times > 0));
-    replays.masks.extend(differing.filter_map(|mask| mask["name"].as_str()).map(str::to_owned));
+    let differing = verdict.tolerances.masks.into_iter().filter(|mask| mask.differed > 0);
+    replays.masks.extend(differing.map(|mask| mask.name));
     Ok(seconds)
 }
 
 /// Checks that the required level holds, or that E3 holds apart from racy places of the golden. Returns these places.
-fn check_verdict(verdict: &Value, wanted: RequiredLevel) -> Result<BTreeSet<String>, String> {
-    let text = |of: &Value, key: &str| of[key].as_str().unwrap_or("?").to_owned();
-    let holds = |of: &Value, key: &str| match wanted {
-        RequiredLevel::E3 => matches!(of[key].as_str(), Some("E3" | "E4")),
-        RequiredLevel::E4 => of[key] == "E4",
-    };
-    if holds(verdict, "level") {
+fn check_verdict(verdict: &Verdict, required: Level) -> Result<BTreeSet<String>, String> {
+    let holds = |level: Option<Level>| level >= Some(required);
+    if holds(verdict.level) {
         return Ok(BTreeSet::new());
     }
-    let level = verdict["level"].as_str().unwrap_or("nothing");
-    let differences = verdict["differences"].as_array().into_iter().flatten();
+    let level = verdict.level.map_or("nothing".to_owned(), |level| level.to_string());
     let mut racy = BTreeSet::new();
-    for it in differences.filter(|it| !holds(it, "holds")) {
-        let rule = it["racy"].as_str().filter(|_| wanted == RequiredLevel::E3);
-        let Some(rule) = rule else {
-            return Err(format!("only {level}: {} {}", text(it, "surface"), text(it, "what")));
+    for it in verdict.differences.iter().filter(|it| !holds(it.level)) {
+        let Some(race) = it.race.filter(|_| required == Level::E3) else {
+            return Err(format!("only {level}: {} {}", it.surface.name(), it.description));
         };
-        racy.insert(format!(
-            "`{rule}` at {}, turn {} ({})",
-            text(it, "lane"),
-            it["turn"],
-            text(it, "pointer")
-        ));
+        racy.insert(format!("`{}` at {}, turn {} ({})", race.name(), it.lane, it.turn, it.pointer));
     }
     match racy.is_empty() {
         true => Err(format!("only {level}")),
@@ -191,36 +172,66 @@ fn check_verdict(verdict: &Value, wanted: RequiredLevel) -> Result<BTreeSet<Stri
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use parity::{Race, Surface, Tolerances, VERDICT_FORMAT, VerdictDifference, VerdictOutcome};
 
     use super::*;
 
+    fn verdict(level: Option<Level>, differences: &[VerdictDifference]) -> Verdict {
+        Verdict {
+            format: VERDICT_FORMAT,
+            golden: "golden".to_owned(),
+            candidate: "again".to_owned(),
+            descriptions: [String::new(), String::new()],
+            required: Level::E4,
+            level,
+            outcome: VerdictOutcome::Differs,
+            summary: Vec::new(),
+            surfaces: Vec::new(),
+            lanes: Vec::new(),
+            differences: differences.to_vec(),
+            tolerances: Tolerances::default(),
+            notes: Vec::new(),
+            cache: Vec::new(),
+        }
+    }
+
+    fn difference(level: Level, race: Option<Race>) -> VerdictDifference {
+        VerdictDifference {
+            surface: Surface::Jobs,
+            level: Some(level),
+            lane: "main".to_owned(),
+            turn: 4,
+            pointer: "/messages/6".to_owned(),
+            description: "a text differs".to_owned(),
+            golden: None,
+            candidate: None,
+            suggested_rule: None,
+            race,
+        }
+    }
+
     #[test]
     fn only_racy_places_may_differ() {
-        let difference = |holds: &str, racy: Value| {
-            json!({"surface": "jobs", "holds": holds, "lane": "main", "turn": 4, "pointer": "/messages/6",
-                "what": "a text differs", "racy": racy})
-        };
-        let verdict = |differences: Value| json!({"level": "E2", "differences": differences});
-        let by_mask = difference("E3", Value::Null);
-        let racy = difference("E2", json!("progress"));
-        let places = check_verdict(&verdict(json!([by_mask, racy])), RequiredLevel::E3)
-            .expect("only racy differences");
-        assert_eq!(places, BTreeSet::from(["`progress` at main, turn 4 (/messages/6)".to_owned()]));
-        let lost = check_verdict(&verdict(json!([racy, difference("E2", Value::Null)])), RequiredLevel::E3);
-        assert_eq!(lost, Err("only E2: jobs a text differs".to_owned()));
-        let e3 = |verdict: Value| check_verdict(&verdict, RequiredLevel::E3);
-        assert_eq!(e3(json!({"level": null, "differences": []})), Err("only nothing".to_owned()));
-        assert_eq!(e3(json!({"level": "E3", "differences": [by_mask]})), Ok(BTreeSet::new()));
+        let e3 =
+            |level, differences: &[VerdictDifference]| check_verdict(&verdict(level, differences), Level::E3);
+        let by_mask = difference(Level::E3, None);
+        let racy = difference(Level::E2, Some(Race::Progress));
+        let places = BTreeSet::from(["`progress` at main, turn 4 (/messages/6)".to_owned()]);
+        assert_eq!(e3(Some(Level::E2), &[by_mask.clone(), racy.clone()]), Ok(places));
+        let unexplained = difference(Level::E2, None);
+        assert_eq!(e3(Some(Level::E2), &[racy, unexplained]), Err("only E2: jobs a text differs".to_owned()));
+        assert_eq!(e3(None, &[]), Err("only nothing".to_owned()));
+        assert_eq!(e3(Some(Level::E3), &[by_mask]), Ok(BTreeSet::new()));
     }
 
     #[test]
     fn our_own_replays_must_be_byte_equal() {
-        let e4 = |verdict: Value| check_verdict(&verdict, RequiredLevel::E4);
-        assert_eq!(e4(json!({"level": "E4", "differences": []})), Ok(BTreeSet::new()));
-        let masked = json!({"surface": "prompt", "holds": "E3", "what": "a text differs", "racy": "start"});
-        let verdict = json!({"level": "E3", "differences": [masked]});
-        assert_eq!(e4(verdict), Err("only E3: prompt a text differs".to_owned()));
-        assert_eq!(e4(json!({"level": "E3", "differences": []})), Err("only E3".to_owned()));
+        let e4 = |level, differences: &[VerdictDifference]| {
+            check_verdict(&verdict(Some(level), differences), Level::E4)
+        };
+        assert_eq!(e4(Level::E4, &[]), Ok(BTreeSet::new()));
+        let masked = difference(Level::E3, Some(Race::Start));
+        assert_eq!(e4(Level::E3, &[masked]), Err("only E3: jobs a text differs".to_owned()));
+        assert_eq!(e4(Level::E3, &[]), Err("only E3".to_owned()));
     }
 }

@@ -114,7 +114,7 @@ pub(super) fn take_tools(
         keys.unused(part(&rule), format!("{why}: the tool is left out"));
     }
     for name in tools.unknown(known) {
-        keys.unused(part(&name), format!("there is no tool `{name}`"));
+        keys.unused(part(&name), format!("no tool `{name}`"));
     }
     Ok(Some(tools))
 }
@@ -162,6 +162,6 @@ fn no_tool(name: &str) -> String {
         "external_directory" => {
             format!("`{name}`: file tools never leave the workspace")
         }
-        _ => format!("there is no tool `{name}`"),
+        _ => format!("no tool `{name}`"),
     }
 }

@@ -9,7 +9,7 @@ pub const GENERAL: &str = "general-purpose";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChooseError {
     /// No agent has that name.
-    #[error("there is no agent `{name}`")]
+    #[error("no agent `{name}`")]
     NoSuch {
         /// The requested name.
         name: String,

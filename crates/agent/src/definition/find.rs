@@ -165,10 +165,10 @@ impl Definitions {
         };
         let is_accepted = !is_project || trust.accepts(&path, &bytes);
         let described = match kind {
-            DefinitionKind::Agent => {
-                Agent::read(front, &name, tools).map(|(agent, unused)| (One::Agent(agent), unused))
-            }
-            _ => Skill::read(kind, front, &name, tools).map(|(skill, unused)| (One::Skill(skill), unused)),
+            DefinitionKind::Agent => Agent::read(front, &name, tools)
+                .map(|(agent, unused)| (ParsedDefinition::Agent(agent), unused)),
+            _ => Skill::read(kind, front, &name, tools)
+                .map(|(skill, unused)| (ParsedDefinition::Skill(skill), unused)),
         };
         match described {
             Err(broken) => file.state = DefinitionState::Invalid(broken),
@@ -200,16 +200,16 @@ impl Definitions {
         }
     }
 
-    fn add(&mut self, kind: DefinitionKind, one: One, path: &Path, is_project: bool) {
+    fn add(&mut self, kind: DefinitionKind, one: ParsedDefinition, path: &Path, is_project: bool) {
         let file = Some(path.to_owned());
         match one {
-            One::Agent(agent) => self.agents.push(Agent { file, ..agent }),
-            One::Skill(skill) if kind == DefinitionKind::Skill => {
+            ParsedDefinition::Agent(agent) => self.agents.push(Agent { file, ..agent }),
+            ParsedDefinition::Skill(skill) if kind == DefinitionKind::Skill => {
                 // Agents can read files in their workspace, but none in the user's configuration folder.
                 let folder = path.parent().filter(|_| is_project).map(Path::to_owned);
                 self.skills.push(Skill { file, folder, ..skill });
             }
-            One::Skill(command) => self.commands.push(Skill { file, ..command }),
+            ParsedDefinition::Skill(command) => self.commands.push(Skill { file, ..command }),
         }
     }
 
@@ -219,12 +219,12 @@ impl Definitions {
     }
 }
 
-enum One {
+enum ParsedDefinition {
     Agent(Agent),
     Skill(Skill),
 }
 
-impl One {
+impl ParsedDefinition {
     fn name(&self) -> &str {
         match self {
             Self::Agent(agent) => &agent.name,

@@ -115,8 +115,8 @@ fn agents_of_claude_code_load() {
                 9 hooks: definition files cannot start programs
             agent - project/.claude/agents/notes.txt: Ignored("its name does not end in `.md`")
             agent diff-reviewer project/.claude/agents/reviewer.md: Used
-                4 tools: there is no tool `NotebookEdit`
-                4 tools: there is no tool `elsewhere_find`
+                4 tools: no tool `NotebookEdit`
+                4 tools: no tool `elsewhere_find`
                 6 color: agents have no colours
             = scout: "You look for things.", model Some("haiku"), steps None, tools read list glob grep manage_tasks skill
             = diff-reviewer: "You read changes.", model None, steps Some(12), tools read glob grep bash
@@ -171,8 +171,8 @@ fn rules_on_what_is_no_tool_here_are_named() {
         expect![[r#"
             agent a project/.opencode/agent/a.md: Used
                 3 permission: `external_directory`: file tools never leave the workspace
-                3 permission: there is no tool `doom_loop`
-                3 permission: there is no tool `nosuchtool`
+                3 permission: no tool `doom_loop`
+                3 permission: no tool `nosuchtool`
             agent b project/.opencode/agent/b.md: Used
             skill s project/.claude/skills/s/SKILL.md: Used
                 3 agent: a skill is followed by the agent that reads it, or by its fork

@@ -66,9 +66,9 @@ impl McpConnection {
         let hello = ClientConfig::new(ClientCapabilities::default(), ours);
         let (service, child) = match &config.address {
             ServerAddress::Command { command, env, cwd } => {
-                let stand = paths.launch_command(&config.name, command, env, cwd.as_deref())?;
-                let (mut child, (stdout, stdin)) = ServerProcess::start(&stand, env, Arc::clone(&meter))
-                    .map_err(|error| format!("`{}` cannot be started: {error}", command[0]))?;
+                let launch = paths.launch_command(&config.name, command, env, cwd.as_deref())?;
+                let (mut child, (stdout, stdin)) = ServerProcess::start(&launch, env, Arc::clone(&meter))
+                    .map_err(|error| format!("cannot start `{}`: {error}", command[0]))?;
                 match hello.serve(LineTransport::new(stdout, stdin)).await {
                     Ok(service) => (service, Some(child)),
                     Err(error) => return Err(start_failure(error, &mut child, &meter).await),

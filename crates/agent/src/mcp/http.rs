@@ -31,7 +31,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Reason why a message failed or got no answer.
 #[derive(Debug, Error)]
 pub(super) enum HttpError {
-    #[error("it cannot be reached: {0}")]
+    #[error("cannot reach it: {0}")]
     Unreachable(String),
     #[error("it answered {0}{1}")]
     Refused(StatusCode, String),
@@ -110,7 +110,7 @@ impl Transport<RoleClient> for HttpTransport {
     }
 
     async fn close(&mut self) -> Result<(), HttpError> {
-        self.readers.lock().expect("no holder panics").abort_all();
+        self.readers.lock().expect("lock is not poisoned").abort_all();
         if self.sender.session_headers().contains_key(SESSION) {
             let _ =
                 tokio::time::timeout(CLOSE_TIMEOUT, self.sender.request(Method::DELETE, Bytes::new())).await;
@@ -150,7 +150,7 @@ impl HttpSender {
                 Ok(())
             }
             "text/event-stream" => {
-                let mut readers = readers.lock().expect("no holder panics");
+                let mut readers = readers.lock().expect("lock is not poisoned");
                 while readers.try_join_next().is_some() {}
                 readers.spawn(self.clone().read_stream(response, asked));
                 Ok(())
@@ -232,11 +232,11 @@ impl HttpSender {
     }
 
     fn set_session_header(&self, name: &'static str, value: HeaderValue) {
-        self.session_headers.lock().expect("no holder panics").insert(name, value);
+        self.session_headers.lock().expect("lock is not poisoned").insert(name, value);
     }
 
     fn session_headers(&self) -> HeaderMap {
-        self.session_headers.lock().expect("no holder panics").clone()
+        self.session_headers.lock().expect("lock is not poisoned").clone()
     }
 }
 

@@ -116,7 +116,7 @@ impl ServerPaths {
     fn own_folder(&self, server: &str) -> Result<PathBuf, String> {
         let folder = self.own.join(server);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| format!("`{}` cannot be made: {error}", folder.display()))?;
+        made.map_err(|error| format!("cannot create `{}`: {error}", folder.display()))?;
         Ok(folder)
     }
 }
@@ -206,7 +206,7 @@ fn check_accepted(
     workspace: &Path,
 ) -> Result<(), String> {
     let Some(place) = place else { return Ok(()) };
-    let bytes = std::fs::read(&place.real).map_err(|error| format!("`{word}` cannot be read: {error}"))?;
+    let bytes = std::fs::read(&place.real).map_err(|error| format!("cannot read `{word}`: {error}"))?;
     if trust.accepts(&place.key, &bytes) {
         return Ok(());
     }

@@ -39,7 +39,7 @@ where
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         if let JsonRpcMessage::Request(request) = &message {
-            self.pending.lock().expect("no holder panics").push(request.id.clone());
+            self.pending.lock().expect("lock is not poisoned").push(request.id.clone());
         }
         let write = Arc::clone(&self.write);
         async move {
@@ -92,7 +92,7 @@ impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
         if line.is_empty() {
             return None;
         }
-        let mut pending = self.pending.lock().expect("no holder panics");
+        let mut pending = self.pending.lock().expect("lock is not poisoned");
         let message = message::read(line).or_else(|error| {
             tracing::debug!(%error, "a line of an MCP server is no message");
             let answered = message::answered_request(line, &pending).ok_or(())?;

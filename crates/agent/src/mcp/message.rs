@@ -24,8 +24,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Err
 }
 
 /// Builds the error for an answer that is unreadable.
-pub(super) fn unreadable_answer(asked: RequestId, why: String) -> ServerJsonRpcMessage {
-    JsonRpcMessage::error(ErrorData::new(UNREADABLE, why, None), Some(asked))
+pub(super) fn unreadable_answer(id: RequestId, why: String) -> ServerJsonRpcMessage {
+    JsonRpcMessage::error(ErrorData::new(UNREADABLE, why, None), Some(id))
 }
 
 /// Returns true if an error was built by [`unreadable_answer`].
@@ -34,7 +34,7 @@ pub(super) fn is_unreadable(error: &ErrorData) -> bool {
 }
 
 /// Finds the pending request that an unparsable line answers, by its text.
-pub(super) fn answered_request(line: &[u8], asked: &[RequestId]) -> Option<RequestId> {
+pub(super) fn answered_request(line: &[u8], pending_ids: &[RequestId]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(line);
     if !text.contains("\"result\"") && !text.contains("\"error\"") {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn answered_request(line: &[u8], asked: &[RequestId]) -> Option<Reque
         let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
         number[..end].parse().ok().map(RequestId::Number)
     });
-    ids.into_iter().find(|id| asked.contains(id))
+    ids.into_iter().find(|id| pending_ids.contains(id))
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_answers_is_known_by_its_number() {
-        let asked = [RequestId::Number(7), RequestId::Number(12)];
+        let pending_ids = [RequestId::Number(7), RequestId::Number(12)];
         for (line, expected) in [
             (&br#"{"jsonrpc":"2.0","id":12,"result":{"a":"\ud800"}}"#[..], Some(12)),
             (br#"[{"result":{"id":3},"id" : 7}]"#, Some(7)),
@@ -64,7 +64,7 @@ mod tests {
             (b"this is no message", None),
         ] {
             let text = String::from_utf8_lossy(line);
-            assert_eq!(answered_request(line, &asked), expected.map(RequestId::Number), "{text}");
+            assert_eq!(answered_request(line, &pending_ids), expected.map(RequestId::Number), "{text}");
         }
     }
 }

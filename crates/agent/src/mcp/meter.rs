@@ -16,18 +16,18 @@ const MAX_DEPTH: usize = 127;
 /// Remaining output that a server may send until the next request.
 #[derive(Debug)]
 pub(super) struct OutputMeter {
-    left: AtomicUsize,
+    remaining: AtomicUsize,
     is_deep: AtomicBool,
 }
 
 impl OutputMeter {
     pub(super) fn new() -> Self {
-        Self { left: AtomicUsize::new(MAX_OUTPUT), is_deep: AtomicBool::new(false) }
+        Self { remaining: AtomicUsize::new(MAX_OUTPUT), is_deep: AtomicBool::new(false) }
     }
 
     /// Restores the full limit for a new request.
     pub(super) fn reset(&self) {
-        self.left.store(MAX_OUTPUT, Ordering::Relaxed);
+        self.remaining.store(MAX_OUTPUT, Ordering::Relaxed);
     }
 
     /// Returns why the output was cut off, if it was.
@@ -35,14 +35,14 @@ impl OutputMeter {
         if self.is_deep.load(Ordering::Relaxed) {
             return Some(format!("its answer is nested deeper than {MAX_DEPTH} levels"));
         }
-        let is_spent = self.left.load(Ordering::Relaxed) == 0;
+        let is_spent = self.remaining.load(Ordering::Relaxed) == 0;
         is_spent.then(|| format!("it sent more than {MAX_OUTPUT} bytes in one answer and was cut off"))
     }
 
     /// Counts output, and returns true if the limit is reached.
     fn count(&self, said: usize) -> bool {
-        let spent = |left: usize| Some(left.saturating_sub(said));
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).unwrap_or_default() <= said
+        let spent = |remaining: usize| Some(remaining.saturating_sub(said));
+        self.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).unwrap_or_default() <= said
     }
 }
 

@@ -77,7 +77,7 @@ impl ServerProcess {
 
     /// Returns the last line of its error output.
     pub(super) fn last_error_line(&self) -> Option<String> {
-        let tail = self.stderr.lock().expect("no holder panics");
+        let tail = self.stderr.lock().expect("lock is not poisoned");
         let text = String::from_utf8_lossy(&tail);
         text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     }
@@ -157,7 +157,7 @@ fn processes_with(is_it: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
 async fn drain(mut errors: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = errors.read(&mut buffer).await {
-        let mut kept = kept.lock().expect("no holder panics");
+        let mut kept = kept.lock().expect("lock is not poisoned");
         kept.extend_from_slice(&buffer[..read]);
         let over = kept.len().saturating_sub(KEPT_STDERR);
         kept.drain(..over);

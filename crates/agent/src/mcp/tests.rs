@@ -93,9 +93,9 @@ impl ServerFixture {
             panic!("a command")
         };
         let shown = match self.paths().launch_command("s", command, env, cwd.as_deref()) {
-            Ok(stand) => {
-                let words: Vec<_> = std::iter::once(&stand.program).chain(&stand.arguments).collect();
-                format!("{words:?} in {:?}", stand.folder)
+            Ok(launch) => {
+                let words: Vec<_> = std::iter::once(&launch.program).chain(&launch.arguments).collect();
+                format!("{words:?} in {:?}", launch.folder)
             }
             Err(why) => format!("no: {why}"),
         };
@@ -319,7 +319,7 @@ async fn an_answer_that_cannot_be_read_leaves_open_what_was_done() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_started_is_named_and_the_others_go_on() {
+async fn a_server_that_cannot_start_is_named_and_the_others_work() {
     let fixture = ServerFixture::new();
     let config = r#"
         [mcp.good]
@@ -366,11 +366,11 @@ async fn who_cannot_be_started_is_named_and_the_others_go_on() {
         MCP server `floods`: did not start: it sent more than 16777216 bytes in one answer and was cut off
         MCP server `good`: the tool `lie` is left out: its schema is not a JSON object
         MCP server `hangs`: did not start: it was not ready within 5 s; a larger `start_timeout_s` gives it more time
-        MCP server `missing`: did not start: `no-such-program-here` cannot be started: No such file or directory (os error 2)
+        MCP server `missing`: did not start: cannot start `no-such-program-here`: No such file or directory (os error 2)
         MCP server `odd`: did not start: its answer to `initialize` is unreadable
         MCP server `refuses`: did not start: closed today
         MCP server `some`: `tools` names `dance`, which the server does not have
-        MCP server `unreachable`: did not start: it cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111)
+        MCP server `unreachable`: did not start: cannot reach it: client error (Connect): tcp connect error: Connection refused (os error 111)
         MCP server `web`: the tool `fetch` is left out: another tool is called `web_fetch`
         good_echo noisy_echo some_echo
     "#]].assert_eq(&format!("{}\n{}\n", servers.warnings.join("\n"), names.join(" ")));

@@ -128,7 +128,7 @@ impl Facts {
     }
 
     /// Returns why the commands of the line may differ from what they look like.
-    pub(super) fn doubt(&self) -> Option<String> {
+    pub(super) fn unresolved_reason(&self) -> Option<String> {
         for (name, need) in &self.needs {
             if self.variables.get(name).is_some_and(|content| content > need) {
                 return Some(format!("the shell evaluates `{name}`, whose value is unknown"));

@@ -280,7 +280,7 @@ pub struct NoApprover;
 
 impl Approver for NoApprover {
     fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
-        let why = format!("{}, and there is no terminal to ask on", question.why);
+        let why = format!("{}, and no terminal to ask on", question.why);
         Box::pin(std::future::ready(PermissionAnswer::No(why)))
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn read(text: &str) -> Line {
     let bare = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
     let mut scan = Scan { line: Line { bare, ..Line::default() }, facts: Facts::default() };
     scan.script(text, 0);
-    if let Some(reason) = scan.facts.doubt() {
+    if let Some(reason) = scan.facts.unresolved_reason() {
         scan.line.set_unresolved(reason);
     }
     scan.line

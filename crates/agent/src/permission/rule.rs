@@ -169,7 +169,7 @@ impl Rule {
                 }
                 // The name of a server's tool starts with the server's name.
                 if !tool.contains(['_', '*']) {
-                    return Err(format!("`{text}`: there is no tool `{tool}`"));
+                    return Err(format!("`{text}`: no tool `{tool}`"));
                 }
                 let argument = pattern.split_once('=').map(|(name, pattern)| (name.trim(), pattern.trim()));
                 let Some((name, pattern)) = argument.filter(|(name, pattern)| {
@@ -195,9 +195,9 @@ impl Rule {
         }
         match (&self.about, subject) {
             (None, _) => Match::Yes,
-            (Some(Pattern::Path(glob)), Subject::Path(path)) => surely(glob.is_match(path)),
-            (Some(Pattern::Host(glob)), Subject::Host(host)) => surely(glob.is_match(host)),
-            (Some(Pattern::Name(glob)), Subject::Name(name)) => surely(glob.is_match(name)),
+            (Some(Pattern::Path(glob)), Subject::Path(path)) => certain(glob.is_match(path)),
+            (Some(Pattern::Host(glob)), Subject::Host(host)) => certain(glob.is_match(host)),
+            (Some(Pattern::Name(glob)), Subject::Name(name)) => certain(glob.is_match(name)),
             (Some(Pattern::Command(words, _, plain)), Subject::Command(line)) => {
                 let read = line.commands.iter().map(|command| find_in(command, words)).max();
                 // The words in the text of the line are reason enough for a question.
@@ -256,7 +256,7 @@ impl Rule {
     }
 }
 
-fn surely(yes: bool) -> Match {
+fn certain(yes: bool) -> Match {
     if yes { Match::Yes } else { Match::No }
 }
 

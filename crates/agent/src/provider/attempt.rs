@@ -143,7 +143,7 @@ impl ProviderClient {
             started: SystemTime::now(),
             first_byte: None,
             ended: SystemTime::UNIX_EPOCH,
-            outcome: Err(ProviderFailure::garbage("nothing came")),
+            outcome: Err(ProviderFailure::garbage("empty response")),
         };
         let secret = match self.key.read().await {
             Ok(secret) => secret,
@@ -189,7 +189,7 @@ impl ProviderClient {
 
     /// Stars our key out of a partial body whose reader stopped.
     pub(crate) fn hide_key(&self, bytes: &mut Vec<u8>) {
-        for secret in self.key.known().into_iter().chain(secrets_in(&self.headers)) {
+        for secret in self.key.resolved().into_iter().chain(secrets_in(&self.headers)) {
             self.hide_in(&secret, bytes);
         }
     }

@@ -31,7 +31,7 @@ pub enum RetryDecision {
         /// The reason.
         reason: String,
         /// The pause that the provider requested.
-        again_in: Option<Duration>,
+        retry_after: Option<Duration>,
     },
 }
 
@@ -42,14 +42,14 @@ pub enum RetryDecision {
 /// budget holds, and the budget recovers when it is over. First attempts are never delayed.
 #[derive(Debug)]
 pub struct RetryBudget {
-    left: AtomicU32,
-    most: u32,
+    remaining: AtomicU32,
+    capacity: u32,
 }
 
 impl RetryBudget {
     /// Creates a full budget.
-    pub fn new(most: u32) -> Self {
-        Self { left: AtomicU32::new(most), most }
+    pub fn new(capacity: u32) -> Self {
+        Self { remaining: AtomicU32::new(capacity), capacity }
     }
 
     /// Returns the budget of the process.
@@ -60,13 +60,15 @@ impl RetryBudget {
 
     /// Notes an answered request.
     pub fn succeeded(&self) {
-        let back = |left: u32| Some(left.saturating_add(1).min(self.most));
+        let back = |remaining: u32| Some(remaining.saturating_add(1).min(self.capacity));
         // Never fails: the closure always returns a value.
-        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
+        let _ = self.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
     }
 
     fn take(&self) -> bool {
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        self.remaining
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| remaining.checked_sub(1))
+            .is_ok()
     }
 }
 
@@ -85,17 +87,16 @@ impl Default for Backoff {
 impl Backoff {
     /// Decides what to do after the failed attempt with this 1-based number.
     pub fn next(&self, attempt: u32, failure: &ProviderFailure, random: &mut fastrand::Rng) -> RetryDecision {
-        let give_up = |reason: String| RetryDecision::GiveUp { reason, again_in: None };
-        let asked = match failure.retry {
-            RetryAdvice::No => return give_up("trying again would not help".to_owned()),
+        let give_up = |reason: String| RetryDecision::GiveUp { reason, retry_after: None };
+        let requested = match failure.retry {
+            RetryAdvice::No => return give_up("a retry would not help".to_owned()),
             RetryAdvice::Yes => None,
             RetryAdvice::After(wait) => Some(wait),
         };
-        if let Some(wait) = asked.filter(|wait| *wait > self.patience) {
-            let (wanted, most) = (in_words(wait), in_words(self.patience));
-            let reason =
-                format!("the provider wants to be asked again in {wanted}, and we wait {most} at most");
-            return RetryDecision::GiveUp { reason, again_in: Some(wait) };
+        if let Some(wait) = requested.filter(|wait| *wait > self.patience) {
+            let (wait_text, maximum) = (in_words(wait), in_words(self.patience));
+            let reason = format!("the provider asks for a pause of {wait_text}; the maximum is {maximum}");
+            return RetryDecision::GiveUp { reason, retry_after: Some(wait) };
         }
         if attempt >= self.max_attempts {
             return give_up(format!("it failed {attempt} times"));
@@ -106,9 +107,9 @@ impl Backoff {
         // Jitter: runs that were refused together must not return together.
         let random = random.f64();
         let grown = self.cap.min(self.base.saturating_mul(1 << (attempt - 1).min(20))).mul_f64(random);
-        let wished = asked.map(|wait| wait + self.base.mul_f64(random));
+        let requested_wait = requested.map(|wait| wait + self.base.mul_f64(random));
         // A provider that requests no pause and refuses again is not asked faster for that.
-        RetryDecision::Wait(wished.map_or(grown, |wished| wished.max(grown)))
+        RetryDecision::Wait(requested_wait.map_or(grown, |wait| wait.max(grown)))
     }
 
     /// Notes an answered request.
@@ -166,11 +167,11 @@ mod tests {
     fn what_the_provider_asks_for_is_kept_to() {
         let mut random = fastrand::Rng::with_seed(7);
         let retries = retries(1000);
-        for asked in [0.0, 3.0, 299.0] {
-            let asked = seconds(asked);
-            match retries.next(1, &failure(RetryAdvice::After(asked)), &mut random) {
+        for requested in [0.0, 3.0, 299.0] {
+            let requested = seconds(requested);
+            match retries.next(1, &failure(RetryAdvice::After(requested)), &mut random) {
                 RetryDecision::Wait(wait) => {
-                    assert!(wait >= asked && wait <= asked + retries.base, "{wait:?}")
+                    assert!(wait >= requested && wait <= requested + retries.base, "{wait:?}")
                 }
                 given_up => panic!("{given_up:?}"),
             }
@@ -184,19 +185,19 @@ mod tests {
             "{waits:?}"
         );
         let hour = seconds(3599.0);
-        let RetryDecision::GiveUp { reason, again_in } =
+        let RetryDecision::GiveUp { reason, retry_after } =
             retries.next(1, &failure(RetryAdvice::After(hour)), &mut random)
         else {
             panic!("nobody waits an hour");
         };
-        assert_eq!(again_in, Some(hour));
-        assert_eq!(reason, "the provider wants to be asked again in 60 min, and we wait 5 min at most");
+        assert_eq!(retry_after, Some(hour));
+        assert_eq!(reason, "the provider asks for a pause of 60 min; the maximum is 5 min");
     }
 
     #[test]
     fn there_is_an_end() {
         let mut random = fastrand::Rng::with_seed(7);
-        let is_over = |decision| matches!(decision, RetryDecision::GiveUp { again_in: None, .. });
+        let is_over = |decision| matches!(decision, RetryDecision::GiveUp { retry_after: None, .. });
         assert!(is_over(retries(9).next(1, &failure(RetryAdvice::No), &mut random)));
         assert!(is_over(retries(9).next(8, &failure(RetryAdvice::Yes), &mut random)));
         assert!(is_over(retries(0).next(1, &failure(RetryAdvice::Yes), &mut random)));

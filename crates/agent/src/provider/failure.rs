@@ -79,11 +79,11 @@ impl ProviderFailure {
 
     /// Creates a failure for an error inside a response with a good status.
     pub(super) fn in_stream(error: &ProviderError) -> Self {
-        let message = format!("the provider broke off with an error: {}", said(error));
+        let message = format!("the provider broke off with an error: {}", describe(error));
         if is_too_long(error) {
             return Self::new(FailureKind::RequestTooLarge, message, RetryAdvice::No);
         }
-        if KEY.iter().any(|sign| called(error).contains(sign)) {
+        if KEY.iter().any(|sign| error_name(error).contains(sign)) {
             return Self::new(FailureKind::Auth, message, RetryAdvice::No);
         }
         let retry = if is_hopeless(error) { RetryAdvice::No } else { RetryAdvice::Yes };
@@ -113,23 +113,23 @@ const HOPELESS: &[&str] = &[
 
 /// Returns whether the provider's words say that a retry is useless.
 pub(super) fn is_hopeless(error: &ProviderError) -> bool {
-    says(error, HOPELESS)
+    contains_any(error, HOPELESS)
 }
 
 /// Returns whether one of these signs occurs in the provider's error.
-fn says(error: &ProviderError, signs: &[&str]) -> bool {
-    let words = format!("{} {}", called(error), error.message).to_lowercase();
+fn contains_any(error: &ProviderError, signs: &[&str]) -> bool {
+    let words = format!("{} {}", error_name(error), error.message).to_lowercase();
     signs.iter().any(|sign| words.contains(sign))
 }
 
 /// Returns the provider's names for the error.
-fn called(error: &ProviderError) -> String {
+fn error_name(error: &ProviderError) -> String {
     error.code.as_ref().map_or_else(|| error.kind.clone(), |code| format!("{}: {code}", error.kind))
 }
 
 /// Returns the same by the error's name alone. Rate limit messages often mention plans and billing.
 pub(super) fn is_hopeless_kind(error: &ProviderError) -> bool {
-    let word = called(error).to_lowercase();
+    let word = error_name(error).to_lowercase();
     HOPELESS.iter().any(|sign| word.contains(sign))
 }
 
@@ -138,7 +138,7 @@ const UNPAID: &[&str] = &["billing", "credit balance", "insufficient_quota", "pa
 
 /// Returns whether the provider's words say that the account has no credit.
 pub(super) fn is_unpaid(error: &ProviderError) -> bool {
-    says(error, UNPAID)
+    contains_any(error, UNPAID)
 }
 
 /// Signs of a request that exceeds the model's context.
@@ -156,12 +156,12 @@ const TOO_LONG: &[&str] = &[
 
 /// Returns whether the provider's words say that a shorter request would succeed.
 pub(super) fn is_too_long(error: &ProviderError) -> bool {
-    says(error, TOO_LONG)
+    contains_any(error, TOO_LONG)
 }
 
 /// Returns the provider's words, safe for a terminal.
-pub(super) fn said(error: &ProviderError) -> String {
-    match (plain(&called(error)).as_str(), plain(&error.message).as_str()) {
+pub(super) fn describe(error: &ProviderError) -> String {
+    match (plain(&error_name(error)).as_str(), plain(&error.message).as_str()) {
         ("", "") => "no reason given".to_owned(),
         ("", message) => message.to_owned(),
         (kind, "") => format!("`{kind}`"),

@@ -29,7 +29,7 @@ pub(super) struct Protocol {
     /// The output items of Responses that were added, by index.
     items: Vec<u64>,
     /// A piece arrived for an item that was never added. Only the complete reply at the end can contain it.
-    stray: Option<u64>,
+    unopened_index: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ type Checked = Result<Event, String>;
 
 impl Protocol {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, begun: false, blocks: Vec::new(), items: Vec::new(), stray: None }
+        Self { dialect, begun: false, blocks: Vec::new(), items: Vec::new(), unopened_index: None }
     }
 
     /// Checks the next event, or returns what is wrong with it.
@@ -142,8 +142,8 @@ impl Protocol {
             "error" => return Ok(Event::Last),
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 let response = member(data, kind, "response", &[ValueKind::Object])?;
-                let told = response.get("output").is_some_and(|output| output.items().next().is_some());
-                return match self.stray.filter(|_| !told) {
+                let has_output = response.get("output").is_some_and(|output| output.items().next().is_some());
+                return match self.unopened_index.filter(|_| !has_output) {
                     Some(index) => Err(format!("a piece of item {index}, which was never added")),
                     None => Ok(Event::Last),
                 };
@@ -155,7 +155,7 @@ impl Protocol {
             piece if PIECES.contains(&piece) => {
                 member(data, kind, "delta", &[ValueKind::String])?;
                 if !self.items.contains(&output_index()) {
-                    self.stray.get_or_insert(output_index());
+                    self.unopened_index.get_or_insert(output_index());
                 }
             }
             _ => {}

@@ -128,7 +128,7 @@ pub enum ApiKey {
 
 impl ApiKey {
     /// Returns the key if it is available without reading a file.
-    pub(super) fn known(&self) -> Option<Secret> {
+    pub(super) fn resolved(&self) -> Option<Secret> {
         match self {
             Self::None => None,
             Self::Known { secret, .. } => Some(secret.clone()),
@@ -246,7 +246,7 @@ mod tests {
         std::fs::write(&path, "\u{feff}sk-canary\r\n").expect("written");
         let key = ApiKey::File(path);
         let read = key.read().await.expect("read").expect("a key");
-        assert_eq!((read.expose(), key.known().expect("known").expose()), ("sk-canary", "sk-canary"));
+        assert_eq!((read.expose(), key.resolved().expect("known").expose()), ("sk-canary", "sk-canary"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 use wire::dialect::{DecodedResponse, Dialect, ProviderError};
 
 use super::failure::{
-    FailureKind, ProviderFailure, RetryAdvice, is_hopeless_kind, is_too_long, is_unpaid, plain, said,
+    FailureKind, ProviderFailure, RetryAdvice, describe, is_hopeless_kind, is_too_long, is_unpaid, plain,
 };
 
 /// Returns the failure for a status that is not a success.
@@ -23,7 +23,7 @@ pub(super) fn refused(
         return redirected(code, headers);
     }
     let error = words(dialect, code, body);
-    let message = format!("the provider answered {code}: {}", said(&error));
+    let message = format!("the provider answered {code}: {}", describe(&error));
     let after = retry_after(headers, now);
     let (kind, worth_it) = match code {
         401 | 403 => (FailureKind::Auth, false),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_money_is_told_so() {
+    fn a_low_credit_balance_gets_a_hint_and_no_retry() {
         let body = br#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}"#;
         let now = SystemTime::UNIX_EPOCH;
         let failure =

@@ -143,7 +143,7 @@ const TERMINAL_REQUESTS: &[u64] = &[0x5412, 0x541c, 0x4b33];
 
 pub(super) fn apply(mounts: bool) -> Result<(), String> {
     for filter in [refuse_x32_calls(), refused_calls(mounts)?, unfilterable_calls()?] {
-        apply_filter(&filter).map_err(|error| format!("system calls cannot be filtered: {error}"))?;
+        apply_filter(&filter).map_err(|error| format!("cannot filter system calls: {error}"))?;
     }
     Ok(())
 }

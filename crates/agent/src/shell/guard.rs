@@ -55,14 +55,14 @@ pub(super) struct DisarmedList(Arc<Mutex<Vec<DisarmedPlace>>>);
 impl DisarmedList {
     /// Adds places, and returns the new length.
     pub(super) fn add(&self, made: impl IntoIterator<Item = DisarmedPlace>) -> usize {
-        let mut all = self.0.lock().expect("no holder panics");
+        let mut all = self.0.lock().expect("lock is not poisoned");
         all.extend(made);
         all.len()
     }
 
     /// Returns the places after the first `reported` ones.
     pub(super) fn since(&self, reported: usize) -> Vec<DisarmedPlace> {
-        let all = self.0.lock().expect("no holder panics");
+        let all = self.0.lock().expect("lock is not poisoned");
         all.get(reported..).unwrap_or_default().to_vec()
     }
 }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_takes_a_folders_place_leads_nobody_out() {
+    fn nothing_behind_a_link_to_the_outside_is_renamed() {
         let fixture = TestWorkspace::new(&[("sub/.git/config", "new"), ("link -> ../outside", "")]);
         std::fs::create_dir(fixture.outside.join(".git")).expect("somebody's own");
         let root = fixture.root.canonicalize().expect("it is there");

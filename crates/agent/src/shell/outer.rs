@@ -45,7 +45,7 @@ pub(super) fn run() -> ExitCode {
         let hidden = hidden.filter(|place| order.write.iter().any(|open| is_below(place, open)));
         for place in order.protected.iter().chain(hidden) {
             if let Err(error) = make_read_only(place) {
-                return refuse(format!("`{}` cannot be protected: {error}", place.display()));
+                return refuse(format!("cannot protect `{}`: {error}", place.display()));
             }
         }
     }

@@ -71,7 +71,7 @@ pub(crate) struct KillSwitch(Arc<Mutex<Option<ChildStdin>>>);
 
 impl KillSwitch {
     pub(crate) fn kill(&self) {
-        self.0.lock().expect("no holder panics").take();
+        self.0.lock().expect("lock is not poisoned").take();
     }
 }
 
@@ -122,8 +122,7 @@ impl Processes {
 
     /// Starts a command. An error says why it did not run.
     pub(crate) async fn start(&self, command: &str, workspace: &Path) -> Result<RunningCommand, String> {
-        let tmp =
-            self.temp_folder().map_err(|error| format!("there is no folder for temporary files: {error}"))?;
+        let tmp = self.temp_folder().map_err(|error| format!("no folder for temporary files: {error}"))?;
         if !self.is_unsandboxed() && !rights::is_available() {
             return Err(rights::NO_LANDLOCK.to_owned());
         }
@@ -199,7 +198,7 @@ impl Processes {
         let mut line = serde_json::to_vec(order)?;
         line.push(b'\n');
         stdin.write_all(&line).await?;
-        kill_switch.0.lock().expect("no holder panics").replace(stdin);
+        kill_switch.0.lock().expect("lock is not poisoned").replace(stdin);
         let kill_on_drop = KillOnDrop(kill_switch);
         Ok(RunningCommand {
             process,
@@ -226,11 +225,11 @@ impl Processes {
         if let Some((store, root)) = &self.journal {
             store.record_process(root, process, at).await.map_err(|error| error.to_string())?;
         }
-        self.background.lock().expect("no holder panics").push((of, kill_on_drop));
+        self.background.lock().expect("lock is not poisoned").push((of, kill_on_drop));
         let workspace = workspace.to_owned();
         let noted =
             BackgroundCommand { name: name.to_owned(), workspace: workspace.clone(), made, reported: 0 };
-        self.noted.lock().expect("no holder panics").push(noted);
+        self.noted.lock().expect("lock is not poisoned").push(noted);
         self.live.send_modify(|live| *live += 1);
         let this = Arc::clone(self);
         tokio::spawn(async move {
@@ -254,7 +253,7 @@ impl Processes {
 
     /// Returns descriptions of protected places that background commands have created, each once.
     pub(crate) fn take_notices(&self) -> Vec<String> {
-        let mut noted = self.noted.lock().expect("no holder panics");
+        let mut noted = self.noted.lock().expect("lock is not poisoned");
         let unsaid = noted.iter_mut().flat_map(|BackgroundCommand { name, workspace, made, reported }| {
             let made = made.since(*reported);
             *reported += made.len();
@@ -267,7 +266,7 @@ impl Processes {
 
     /// Returns true if a command runs in the background.
     pub(crate) fn has_background(&self) -> bool {
-        !self.background.lock().expect("no holder panics").is_empty()
+        !self.background.lock().expect("lock is not poisoned").is_empty()
     }
 
     /// Ends processes that an earlier process of ours left behind.
@@ -284,12 +283,12 @@ impl Processes {
 
     /// Ends the background commands of a run.
     pub(crate) fn end_background_of(&self, run: &RunId) {
-        self.background.lock().expect("no holder panics").retain(|(of, _)| of != run);
+        self.background.lock().expect("lock is not poisoned").retain(|(of, _)| of != run);
     }
 
     /// Ends all commands, and waits until they are gone.
     pub(crate) async fn end_all(&self) {
-        self.background.lock().expect("no holder panics").clear();
+        self.background.lock().expect("lock is not poisoned").clear();
         let mut live = self.live.subscribe();
         let gone = live.wait_for(|live| *live == 0);
         if tokio::time::timeout(CLEANUP_TIMEOUT, gone).await.is_err() {

@@ -44,9 +44,9 @@ impl WorkspaceWatcher {
     pub(super) fn start(guard: Arc<WorkspaceGuard>, command: KillSwitch, made: DisarmedList) -> Option<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?);
         let mut watcher = WatcherThread::new(guard, command, made);
-        let told = Arc::clone(&stop);
+        let stop_reader = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("watch".to_owned());
-        let thread = thread.spawn(move || watcher.run_until(&told)).ok();
+        let thread = thread.spawn(move || watcher.run_until(&stop_reader)).ok();
         Some(Self { stop, thread })
     }
 

@@ -58,7 +58,7 @@ async fn a_reply_that_was_cut_at_the_output_limit_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_paused_goes_on_with_nothing_said() {
+async fn a_paused_turn_continues_without_a_new_message() {
     check_in(
         &Room::new(),
         "> search\n< looking | stop=pause\n< found",
@@ -203,7 +203,7 @@ async fn the_final_text_is_the_last_that_was_said_also_where_a_loop_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_understands_is_carried_back_as_it_came() {
+async fn unknown_parts_of_a_reply_are_sent_back_unchanged() {
     let replies = [
         (
             Dialect::AnthropicMessages,

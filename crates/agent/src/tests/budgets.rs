@@ -66,7 +66,7 @@ async fn an_answer_that_does_not_say_what_it_used_counts_as_what_was_set_aside()
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_that_nobody_tells_count_too() {
+async fn tokens_that_the_provider_does_not_report_count_for_the_budget() {
     let mut room = Room::new();
     room.limits.max_budget_tokens = Some(5_000);
     let story = "> work\n< count{} | in=0 out=0\n< count{} | in=0 out=0\n< so | in=0 out=0";

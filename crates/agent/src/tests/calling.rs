@@ -66,7 +66,7 @@ async fn whatever_goes_wrong_in_a_call_is_an_answer() {
     check(story, expect![[r#"
         prompt: try
         reply: a=nonsense{"n":1} + b=fail{} + c=panic{} + d=echo{"say":"still here"}
-        results: a gives there is no tool `nonsense`; available: echo, fail, doubt, meet, peek, put, count, slow, hang, hang_put, hang_count, panic, huge, told_to_end + b gives it cannot be done + c gives `panic` crashed; this is a bug in the tool, not in your call + d gives still here
+        results: a gives no tool `nonsense`; available: echo, fail, doubt, meet, peek, put, count, slow, hang, hang_put, hang_count, panic, huge, told_to_end + b gives it cannot be done + c gives `panic` crashed; this is a bug in the tool, not in your call + d gives still here
         reply: I see
         = completed: I see
     "#]]).await;
@@ -118,7 +118,7 @@ async fn a_workspace_that_is_gone_is_an_answer_too() {
     let kernel = Kernel { tools: Arc::new(Toolbox::new(tools::builtin())), ..room.kernel() };
     std::fs::remove_dir_all(room.folder.path().join("w")).expect("removed");
     let run = kernel.start(room.start_of("look")).await.expect("started");
-    *room.run.lock().expect("sound") = Some(run.clone());
+    *room.run.lock().expect("lock is not poisoned") = Some(run.clone());
     let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     assert_eq!(ended.final_text.as_deref(), Some("there is nothing"));
     let calls = room.calls();

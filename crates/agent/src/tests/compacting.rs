@@ -277,7 +277,7 @@ async fn the_last_words_are_known_across_a_summary() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_counts_no_tokens_is_counted_by_bytes() {
+async fn a_context_without_reported_tokens_is_measured_in_bytes() {
     let long = "word ".repeat(2000);
     let story = format!(
         r#"

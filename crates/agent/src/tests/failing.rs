@@ -48,7 +48,7 @@ async fn the_provider_says_when_it_wants_to_be_asked_again() {
         "> hi\n< ! 429 after=3600\n>>\n< hello",
         expect![[r#"
             prompt: hi
-            = stalled: nothing (the provider says 429 after=3600; the provider wants to be asked again in 60 min, and we wait 5 min at most)
+            = stalled: nothing (the provider says 429 after=3600; the provider asks for a pause of 60 min; the maximum is 5 min)
             reply: hello
             = completed: hello
         "#]],
@@ -84,7 +84,7 @@ async fn a_key_that_was_revoked_is_said_at_once() {
     room.model.shall_say("! 401");
     let kernel = room.kernel();
     let run = kernel.start(room.start_of("hi")).await.expect("started");
-    *room.run.lock().expect("sound") = Some(run.clone());
+    *room.run.lock().expect("lock is not poisoned") = Some(run.clone());
     let ended = kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended");
     assert_eq!(ended.status, RunStatus::Failed);
     assert_eq!(ended.failure.expect("a failure").hint.as_deref(), Some("set the key"));

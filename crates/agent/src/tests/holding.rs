@@ -18,7 +18,7 @@ async fn two_kernels_run_two_runs_side_by_side() {
         }
         let kernel = room.kernel();
         let run = kernel.start(room.start_of("work")).await.expect("started");
-        *room.run.lock().expect("sound") = Some(run.clone());
+        *room.run.lock().expect("lock is not poisoned") = Some(run.clone());
         kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended").status
     };
     let ended = tokio::join!(work(&one), work(&other));
@@ -53,7 +53,7 @@ async fn one_process_runs_a_run_once() {
     room.model.shall_say("...");
     let kernel = room.kernel();
     let run = kernel.start(room.start_of("hi")).await.expect("started");
-    *room.run.lock().expect("sound") = Some(run.clone());
+    *room.run.lock().expect("lock is not poisoned") = Some(run.clone());
     let (stop_handle, more, none) = (StopHandle::new(), ResumeOverrides::default(), StopHandle::new());
     let second = async {
         while room.model.asked().is_empty() {

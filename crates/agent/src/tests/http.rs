@@ -171,7 +171,7 @@ async fn a_stream_that_is_cut_at_any_event_is_no_reply_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_spoilt_is_no_reply_and_the_run_goes_on() {
+async fn a_malformed_stream_is_no_reply_and_the_run_continues() {
     for dialect in DIALECTS {
         let events = events(dialect, &first());
         let overloaded = ProviderError::new("overloaded_error", "busy");
@@ -268,7 +268,7 @@ async fn a_stream_that_stalls_is_cut_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart_and_the_run_goes_on() {
+async fn a_status_decides_between_retry_and_failure_and_the_run_can_continue() {
     let dialect = Dialect::AnthropicMessages;
     let line = Line::new(dialect);
     let expected = line.undisturbed().await;
@@ -299,7 +299,7 @@ async fn refusals_are_told_apart_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn nobody_at_home_is_said_and_the_run_goes_on() {
+async fn a_refused_connection_fails_the_run_and_it_can_be_resumed() {
     let dialect = Dialect::AnthropicMessages;
     let line = Line::new(dialect);
     let gone = Server::answering(Vec::new()).await;

@@ -13,7 +13,7 @@ fn kernel(room: &Room) -> Kernel {
 async fn play(room: &Room, kernel: &Kernel, start: StartRequest, replies: &[&str]) -> RunOutcome {
     replies.iter().for_each(|reply| room.model.shall_say(reply));
     let run = kernel.start(start).await.expect("started");
-    *room.run.lock().expect("sound") = Some(run.clone());
+    *room.run.lock().expect("lock is not poisoned") = Some(run.clone());
     kernel.run(&run, &ResumeOverrides::default(), &StopHandle::new()).await.expect("ended")
 }
 
@@ -122,11 +122,7 @@ async fn an_agent_has_its_own_words_and_only_its_tools() {
     assert_eq!(tools, ["read", "list"]);
     assert!(String::from_utf8_lossy(&asked[0]).contains("keeper of the yard"));
     assert!(!room.folder.path().join("w/a.txt").exists(), "what it was not given it cannot call");
-    assert!(
-        room.transcript().contains("there is no tool `write`; available: read, list"),
-        "{}",
-        room.transcript()
-    );
+    assert!(room.transcript().contains("no tool `write`; available: read, list"), "{}", room.transcript());
     // A run that is taken up before its first question was sent asks as it would have.
     let settings = RunSettings::of(&room.store.run(&room.run()).row().expect("a row")).expect("settings");
     let again = kernel(&room).head(store::RunKind::Main, "claude-sonnet-5", &settings).expect("a head");
@@ -134,7 +130,7 @@ async fn an_agent_has_its_own_words_and_only_its_tools() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_folder_is_told_behind_what_all_folders_share() {
+async fn the_folder_is_named_after_the_text_that_all_folders_share() {
     let room = Room::new();
     play(&room, &kernel(&room), room.start_of("look"), &["seen"]).await;
     let folder = format!("Workspace: {}", room.folder.path().join("w").display());

@@ -160,12 +160,12 @@ impl Room {
 
     /// The run of the story.
     fn run(&self) -> RunId {
-        self.run.lock().expect("sound").clone().expect("a story begins with a prompt")
+        self.run.lock().expect("lock is not poisoned").clone().expect("a story begins with a prompt")
     }
 
     /// The stop handle of the next loop.
     fn stop_handle(&self) -> StopHandle {
-        self.stop_handle.lock().expect("sound").clone()
+        self.stop_handle.lock().expect("lock is not poisoned").clone()
     }
 
     fn status(&self) -> RunStatus {
@@ -180,10 +180,10 @@ impl Room {
             while let Some(answer) = lines.next_if(|line| line.starts_with('<')) {
                 self.model.shall_say(answer[1..].trim());
             }
-            let known = self.run.lock().expect("sound").clone();
+            let known = self.run.lock().expect("lock is not poisoned").clone();
             let from = known.map_or(Seq(0), |run| self.last_seq(&run));
             let ended = self.go(line).await;
-            *self.stop_handle.lock().expect("sound") = StopHandle::new();
+            *self.stop_handle.lock().expect("lock is not poisoned") = StopHandle::new();
             told += &self.told_since(from);
             told += &ended;
         }
@@ -205,12 +205,12 @@ impl Room {
             ..ResumeOverrides::default()
         };
         let kernel = self.kernel();
-        let known = self.run.lock().expect("sound").clone();
+        let known = self.run.lock().expect("lock is not poisoned").clone();
         let ready = match (known, said.strip_prefix(">>"), said.strip_prefix('>')) {
             (Some(run), Some(_), _) => kernel.resume(&run, None).await,
             (Some(run), None, Some(prompt)) => kernel.resume(&run, Some(prompt.trim())).await,
             (None, None, Some(prompt)) => kernel.start(self.start_of(prompt.trim())).await.map(|run| {
-                *self.run.lock().expect("sound") = Some(run);
+                *self.run.lock().expect("lock is not poisoned") = Some(run);
             }),
             _ => panic!("a story says something first: {line}"),
         };

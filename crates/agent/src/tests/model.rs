@@ -42,21 +42,21 @@ impl Fake {
 
     /// The requests that it was sent.
     pub(super) fn asked(&self) -> Vec<Vec<u8>> {
-        self.asked.lock().expect("sound").clone()
+        self.asked.lock().expect("lock is not poisoned").clone()
     }
 
     /// Done whenever an answer never comes.
     pub(super) fn when_waited_for(&self, hook: impl Fn() + Send + 'static) {
-        *self.hook.lock().expect("sound") = Some(Box::new(hook));
+        *self.hook.lock().expect("lock is not poisoned") = Some(Box::new(hook));
     }
 
     pub(super) fn says(&self, says: Says) {
-        self.says.lock().expect("sound").push_back(says);
+        self.says.lock().expect("lock is not poisoned").push_back(says);
     }
 
     /// Asserts that all replies were used and that many requests were made.
     pub(super) fn forgets(&self, calls: usize) {
-        self.says.lock().expect("sound").clear();
+        self.says.lock().expect("lock is not poisoned").clear();
         self.calls.store(calls as u32, Ordering::Relaxed);
     }
 
@@ -138,11 +138,11 @@ impl ModelClient for Fake {
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
     ) -> BoxFuture<'a, HttpAttempt> {
         Box::pin(async move {
-            self.asked.lock().expect("sound").push(body.to_vec());
-            let says = self.says.lock().expect("sound").pop_front();
+            self.asked.lock().expect("lock is not poisoned").push(body.to_vec());
+            let says = self.says.lock().expect("lock is not poisoned").pop_front();
             let says = says.unwrap_or_else(|| Says::Fails(failed("400 the story has no more answers")));
             if matches!(says, Says::Never) {
-                if let Some(hook) = &*self.hook.lock().expect("sound") {
+                if let Some(hook) = &*self.hook.lock().expect("lock is not poisoned") {
                     hook();
                 }
                 std::future::pending::<()>().await;

@@ -8,7 +8,7 @@ use store::{Lease, Millis};
 use super::*;
 
 #[tokio::test]
-async fn what_was_left_running_is_ended_when_its_run_is_taken_up_and_nobody_else() {
+async fn a_resumed_run_ends_only_its_own_leftover_processes() {
     let room = Room::new();
     room.play("> hi\n< hello").await;
     let sleep = || Command::new("sleep").arg("600").spawn().expect("sleep is everywhere");

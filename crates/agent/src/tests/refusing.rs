@@ -17,7 +17,7 @@ struct Person(Mutex<Vec<String>>);
 impl Approver for Person {
     fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
         let PermissionQuestion { agent, tool, input, why } = question;
-        self.0.lock().expect("sound").push(format!("{agent} {tool} {input}: {why}"));
+        self.0.lock().expect("lock is not poisoned").push(format!("{agent} {tool} {input}: {why}"));
         let answer =
             if tool == "echo" { PermissionAnswer::Yes } else { PermissionAnswer::No("not today".to_owned()) };
         Box::pin(std::future::ready(answer))
@@ -39,21 +39,21 @@ async fn what_is_forbidden_is_answered_and_the_others_are_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_is_there_a_question_is_a_no() {
+async fn a_question_without_a_terminal_is_refused() {
     let room = room(RuleList::Ask, "count");
     let told = room.play("> work\n< count{}\n< done").await;
-    assert!(told.contains("the rule `count` asks first, and there is no terminal to ask on"), "{told}");
+    assert!(told.contains("the rule `count` asks first, and no terminal to ask on"), "{told}");
     assert_eq!(room.state.count.load(Ordering::Relaxed), 0, "it was not made");
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_who_is_there_is_asked() {
+async fn a_present_user_is_asked() {
     let person = Arc::new(Person::default());
     let room = Room { asker: person.clone(), ..room(RuleList::Ask, "*") };
     let told = room.play("> work\n< echo{\"say\":\"x\"} + count{}\n< done").await;
     assert!(told.contains("a gives x") && told.contains("not today"), "{told}");
     assert_eq!(
-        *person.0.lock().expect("sound"),
+        *person.0.lock().expect("lock is not poisoned"),
         ["main echo {\"say\":\"x\"}: the rule `*` asks first", "main count {}: the rule `*` asks first"]
     );
 }

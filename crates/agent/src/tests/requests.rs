@@ -71,7 +71,7 @@ async fn a_request_that_was_never_sent_cannot_be_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_who_reasons_is_asked_for_its_reasoning() {
+async fn only_reasoning_models_are_asked_for_their_reasoning() {
     for (model, reasons) in [("gpt-5.9", true), ("o4-mini", true), ("gpt-4-turbo", false), ("mystery", false)]
     {
         let room = Room::speaking(Dialect::OpenAiResponses);

@@ -210,7 +210,7 @@ async fn a_run_that_is_dropped_anywhere_ends_alike() {
         }
         let kernel = room.kernel();
         let run = kernel.start(room.start_of("work")).await.expect("started");
-        *room.run.lock().expect("sound") = Some(run.clone());
+        *room.run.lock().expect("lock is not poisoned") = Some(run.clone());
         let (stop_handle, more) = (StopHandle::new(), ResumeOverrides::default());
         let mut work = Box::pin(kernel.run(&run, &more, &stop_handle));
         let mut looks = 0;

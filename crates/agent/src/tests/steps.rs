@@ -65,7 +65,7 @@ async fn calls_of_the_grace_turn_are_not_made_until_there_are_more_steps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_something_at_the_cap_gets_an_answer() {
+async fn a_message_at_the_step_cap_gets_an_answer() {
     let story = r#"
         > work
         < count{}

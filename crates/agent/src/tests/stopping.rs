@@ -46,7 +46,7 @@ async fn paused_while_a_retry_is_waited_for() {
     room.model.shall_say("! 529 after=299");
     let kernel = room.kernel();
     let run = kernel.start(room.start_of("hi")).await.expect("started");
-    *room.run.lock().expect("sound") = Some(run.clone());
+    *room.run.lock().expect("lock is not poisoned") = Some(run.clone());
     let stop_handle = room.stop_handle();
     let (more, asking) = (ResumeOverrides::default(), room.model.clone());
     let pause = async {
@@ -59,7 +59,7 @@ async fn paused_while_a_retry_is_waited_for() {
     let (ended, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), pause);
     assert_eq!(ended.expect("ended").status, RunStatus::Paused);
     assert_eq!(room.attempts(), ["asked: overloaded"]);
-    *room.stop_handle.lock().expect("sound") = StopHandle::new();
+    *room.stop_handle.lock().expect("lock is not poisoned") = StopHandle::new();
     check_in(
         &room,
         ">>\n< hello",
@@ -139,7 +139,7 @@ async fn cancelled_from_elsewhere_within_a_second() {
     let (entered, waited_for) = tokio::sync::oneshot::channel();
     let entered = Mutex::new(Some(entered));
     room.model.when_waited_for(move || {
-        entered.lock().expect("sound").take().map(|entered| entered.send(()));
+        entered.lock().expect("lock is not poisoned").take().map(|entered| entered.send(()));
     });
     let other = open(&room.folder);
     let cancel = async {

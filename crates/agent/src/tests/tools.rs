@@ -35,16 +35,16 @@ impl State {
     }
 
     pub(super) fn log(&self) -> Vec<String> {
-        self.log.lock().expect("sound").clone()
+        self.log.lock().expect("lock is not poisoned").clone()
     }
 
     /// Done in the middle of `slow`.
     pub(super) fn when_slow(&self, hook: impl Fn() + Send + 'static) {
-        *self.hook.lock().expect("sound") = Some(Box::new(hook));
+        *self.hook.lock().expect("lock is not poisoned") = Some(Box::new(hook));
     }
 
     fn note(&self, what: &str, input: &Value) {
-        self.log.lock().expect("sound").push(format!("{what} {}", input["n"]));
+        self.log.lock().expect("lock is not poisoned").push(format!("{what} {}", input["n"]));
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn all(state: &Arc<State>) -> Vec<Box<dyn Tool>> {
         }),
         ("slow", Policy::Pure, |state, _| {
             Box::pin(async move {
-                if let Some(hook) = &*state.hook.lock().expect("sound") {
+                if let Some(hook) = &*state.hook.lock().expect("lock is not poisoned") {
                     hook();
                 }
                 tokio::task::yield_now().await;

@@ -46,7 +46,7 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns whether a call only waits for other runs. It gives its run's slot to them meanwhile.
-    fn waits(&self) -> bool {
+    fn is_waiting_call(&self) -> bool {
         false
     }
 
@@ -236,7 +236,7 @@ impl Toolbox {
     pub(crate) async fn call(&self, name: &str, input: &[u8], context: &ToolContext) -> ToolOutput {
         let Some(tool) = self.find(name) else {
             let names: Vec<&str> = self.names().collect();
-            return ToolOutput::error(format!("there is no tool `{name}`; available: {}", names.join(", ")));
+            return ToolOutput::error(format!("no tool `{name}`; available: {}", names.join(", ")));
         };
         let input: &[u8] = if input.is_empty() { b"{}" } else { input };
         match serde_json::from_slice::<serde_json::Value>(input) {

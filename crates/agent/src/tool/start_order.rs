@@ -41,7 +41,7 @@ impl StartSlot {
 
     /// Lets the next call start its run.
     pub(crate) fn release(&self) {
-        let mut released = self.order.released.lock().expect("no holder panics");
+        let mut released = self.order.released.lock().expect("lock is not poisoned");
         released.each[self.index] = true;
         while released.each.get(released.next) == Some(&true) {
             released.next += 1;
@@ -75,15 +75,15 @@ mod tests {
                 }
                 slot.wait().await;
                 tokio::task::yield_now().await;
-                order.lock().expect("sound").push(slot.index);
+                order.lock().expect("lock is not poisoned").push(slot.index);
                 slot.release();
                 std::future::pending::<()>().await; // the call still works
             });
         }
-        while order.lock().expect("sound").len() < 19 {
+        while order.lock().expect("lock is not poisoned").len() < 19 {
             tokio::task::yield_now().await;
         }
         let wanted: Vec<usize> = (0..20).filter(|index| *index != 7).collect();
-        assert_eq!(*order.lock().expect("sound"), wanted);
+        assert_eq!(*order.lock().expect("lock is not poisoned"), wanted);
     }
 }

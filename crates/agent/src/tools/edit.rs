@@ -229,7 +229,7 @@ mod tests {
             let first = fixture.call("edit", input.clone()).await;
             assert!(!first.is_error, "{input}");
             let after = std::fs::read(fixture.root.join("a.txt")).expect("a file");
-            *fixture.seen.lock().expect("sound") = (*context.seen).clone();
+            *fixture.seen.lock().expect("lock is not poisoned") = (*context.seen).clone();
             assert_eq!(fixture.call("edit", input.clone()).await, first, "{input}");
             assert_eq!(std::fs::read(fixture.root.join("a.txt")).expect("a file"), after, "{input}");
             // Once the new content is known, it is another edit.

@@ -53,7 +53,7 @@ impl Tool for JobCancelTool {
         Policy::Idempotent
     }
 
-    fn waits(&self) -> bool {
+    fn is_waiting_call(&self) -> bool {
         true
     }
 

@@ -87,7 +87,7 @@ impl Tool for JobOutputTool {
         Duration::from_millis(MAX_WAIT_MS) + Duration::from_secs(30)
     }
 
-    fn waits(&self) -> bool {
+    fn is_waiting_call(&self) -> bool {
         true
     }
 
@@ -157,7 +157,7 @@ fn slice(text: &str, from: usize, most: usize) -> (String, Option<usize>) {
         end if end < rest.len() => {
             let next = text.len() - rest.len() + end;
             let left = text.len() - next;
-            (format!("{}\n[{left} bytes more: offset {next} goes on with them]", &rest[..end]), Some(next))
+            (format!("{}\n[{left} more bytes: continue at offset {next}]", &rest[..end]), Some(next))
         }
         _ => (rest.to_owned(), None),
     }
@@ -186,7 +186,7 @@ pub(super) fn find_job(run: &dyn CallingRun, id: &str) -> Result<RunId, Refusal>
                 format!("`{wanted}` was no job: its answer came with the call that started it")
             }
             Ok(_) => format!("`{wanted}` is not a job of yours"),
-            Err(_) => format!("there is no job `{wanted}`"),
+            Err(_) => format!("no job `{wanted}`"),
         }
     };
     Err(Refusal(format!("{why}; {known}")))
@@ -235,8 +235,8 @@ fn transcript(
     }
     match messages.count() {
         0 => {}
-        1 => text += &format!("\n[one message more: cursor {next} goes on with it]"),
-        more => text += &format!("\n[{more} messages more: cursor {next} goes on with them]"),
+        1 => text += &format!("\n[1 more message: continue at cursor {next}]"),
+        more => text += &format!("\n[{more} more messages: continue at cursor {next}]"),
     }
     Ok((text, next, None))
 }

@@ -124,10 +124,7 @@ async fn change_tasks(args: Args, context: &ToolContext) -> Result<ToolOutput, R
     match context.store.change_tasks(thread, new, changes, at).await {
         Err(StoreError::NoTask(task)) => {
             let name = task.as_str().split_once('/').map_or(task.as_str(), |(_, name)| name);
-            Err(Refusal(format!(
-                "there is no task `{name}`, and nothing was changed; {}",
-                existing_tasks(&before)
-            )))
+            Err(Refusal(format!("no task `{name}`, and nothing was changed; {}", existing_tasks(&before))))
         }
         Err(error) => Err(error.into()),
         Ok(()) => {
@@ -218,7 +215,7 @@ mod tests {
             4.0.2 pending: Test it
             6.0.1 pending: Ship it
             --- {"update":[{"id":"4.0.1","status":"complete"},{"id":"4.0.9","subject":"x"}]}
-            error: there is no task `4.0.9`, and nothing was changed; there are: `4.0.1`, `4.0.2`, `6.0.1`
+            error: no task `4.0.9`, and nothing was changed; there are: `4.0.1`, `4.0.2`, `6.0.1`
             --- {"create":[{"subject":"lost"}],"update":[{"id":"tother/4.0.1","status":"failed"}]}
             error: the task `tother/4.0.1` belongs to another conversation, and nothing was changed; there are: `4.0.1`, `4.0.2`, `6.0.1`
             --- {"update":[{"id":"4.0.2","subject":" "}]}

@@ -1,8 +1,8 @@
 //! The built-in tools.
 //!
-//! To add a tool: a new file with its `mod` line, a line at the end of [`all`] and of `tool_names::BUILTIN`, and a row in
-//! docs/reference/tools.md. The expected list in `input.rs` names it, too. A tool with a path needs its name in
-//! `permission::FILES`, otherwise rules for files do not apply to it.
+//! To add a tool: a new file with its `mod` line, a line at the end of [`builtin_tools`] and of
+//! `tool_names::BUILTIN`, and a row in docs/reference/tools.md. The expected list in `input.rs` names it, too.
+//! A tool with a path needs its name in `permission::FILES`, otherwise rules for files do not apply to it.
 //!
 //! Start at [`builtin`]. Files are reached only through the [`Workspace`](crate::Workspace), and the time comes
 //! from the [`ToolContext`](crate::ToolContext). So most tools return the same bytes for the same files, and a
@@ -46,11 +46,11 @@ pub use web_fetch::AllowedHosts;
 
 /// Returns all tools with default settings.
 pub fn builtin() -> Vec<Box<dyn Tool>> {
-    all(AllowedHosts::default())
+    builtin_tools(AllowedHosts::default())
 }
 
 /// Returns all tools in the order in which models see them. The order is part of the cached prompt.
-fn all(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
+fn builtin_tools(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
     vec![
         Box::new(read::ReadTool),
         Box::new(write::WriteTool),
@@ -76,9 +76,12 @@ fn all(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
 pub fn available(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
     #[cfg(feature = "crash-points")]
     if std::env::var_os("OFFSHOOT_TEST_TOOLS").is_some() {
-        return all(allowed).into_iter().chain([Box::new(stamp::StampTool) as Box<dyn Tool>]).collect();
+        return builtin_tools(allowed)
+            .into_iter()
+            .chain([Box::new(stamp::StampTool) as Box<dyn Tool>])
+            .collect();
     }
-    all(allowed)
+    builtin_tools(allowed)
 }
 
 /// Reason why a tool refuses a call, in words for the model.

@@ -128,7 +128,7 @@ fn show_numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<
     let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(text).split('\n').collect();
     let total = lines.len();
     if offset > total {
-        return Err(Refusal(format!("`{name}` has {total} lines; there is no line {offset}")));
+        return Err(Refusal(format!("`{name}` has {total} lines; no line {offset}")));
     }
     let mut shown = String::new();
     let mut last = offset - 1;
@@ -149,12 +149,12 @@ fn show_numbered(name: &str, text: &str, offset: usize, limit: usize) -> Result<
 /// Reads some lines of a file that is too large for memory.
 fn read_part(args: &Args, name: &str, file: std::fs::File) -> Result<ToolOutput, Refusal> {
     use std::io::{BufRead as _, Read as _};
-    let unreadable = |error: std::io::Error| Refusal(format!("`{name}` cannot be read: {error}"));
+    let unreadable = |error: std::io::Error| Refusal(format!("cannot read `{name}`: {error}"));
     let (offset, limit) = (args.offset.unwrap_or(1), args.limit.unwrap_or(DEFAULT_LINES));
     let mut lines = std::io::BufReader::with_capacity(1 << 20, file);
     for passed in 0..offset - 1 {
         if lines.skip_until(b'\n').map_err(unreadable)? == 0 {
-            return Err(Refusal(format!("`{name}` has {passed} lines; there is no line {offset}")));
+            return Err(Refusal(format!("`{name}` has {passed} lines; no line {offset}")));
         }
     }
     let mut shown = String::new();
@@ -176,7 +176,7 @@ fn read_part(args: &Args, name: &str, file: std::fs::File) -> Result<ToolOutput,
         last += 1;
     }
     if last < offset {
-        return Err(Refusal(format!("`{name}` has {} lines; there is no line {offset}", offset - 1)));
+        return Err(Refusal(format!("`{name}` has {} lines; no line {offset}", offset - 1)));
     }
     shown += &format!("[lines {offset} to {last}; continue with offset {}]", last + 1);
     Ok(ToolOutput::text(shown))
@@ -246,7 +246,7 @@ mod tests {
             --- {"path":"ten.txt","offset":10,"limit":1}
                 10	10
             --- {"path":"ten.txt","offset":11}
-            error: `ten.txt` has 10 lines; there is no line 11
+            error: `ten.txt` has 10 lines; no line 11
             --- {"path":"no end.txt"}
                  1	one
                  2	

@@ -53,7 +53,7 @@ impl Tool for SkillTool {
         DEADLINE
     }
 
-    fn waits(&self) -> bool {
+    fn is_waiting_call(&self) -> bool {
         true
     }
 
@@ -110,7 +110,7 @@ fn skill_text(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal>
         None if context.skills.is_empty() => Err(Refusal("there are no skills here".to_owned())),
         None => {
             let names: Vec<String> = context.skills.iter().map(|skill| format!("`{}`", skill.name)).collect();
-            Err(Refusal(format!("there is no skill `{}`; there are: {}", args.name, names.join(", "))))
+            Err(Refusal(format!("no skill `{}`; there are: {}", args.name, names.join(", "))))
         }
     }
 }

@@ -95,7 +95,7 @@ impl Tool for SpawnSubAgentTool {
         DEADLINE
     }
 
-    fn waits(&self) -> bool {
+    fn is_waiting_call(&self) -> bool {
         true
     }
 

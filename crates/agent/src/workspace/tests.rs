@@ -411,7 +411,7 @@ fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
     assert_eq!(names, [fixture.root.join("x.txt"), fixture.root.join("y.txt")]);
 
     let busy = std::fs::File::create(fixture.root.join(".x.txt.offshoot-draft")).expect("a draft");
-    busy.lock().expect("nobody else has it");
+    busy.lock().expect("lock is not poisoned");
     assert!(matches!(workspace.write(Path::new("x.txt"), b"newer"), Err(WorkspaceError::Busy(_))));
     drop(busy);
     workspace.write(Path::new("x.txt"), b"newer").expect("nobody is at it");

@@ -27,7 +27,7 @@ pub struct CacheRules {
     /// Month of the documentation.
     pub documented: &'static str,
     /// Policy for writing, reading and expiry.
-    pub keeps: StoragePolicy,
+    pub storage: StoragePolicy,
     /// Members of the body that are part of the key, and the first section that they affect.
     pub keys: &'static [(&'static str, Section)],
     /// Placement of deferred tools' definitions.
@@ -122,7 +122,7 @@ impl CacheRules {
     }
 
     /// Returns all rows.
-    pub fn all() -> &'static [Self] {
+    pub fn table() -> &'static [Self] {
         table::RULES
     }
 
@@ -133,7 +133,7 @@ impl CacheRules {
 
     /// Returns the lifetime of an entry in microseconds.
     pub(crate) fn term(&self, is_long: bool) -> u64 {
-        let (usual, long) = match self.keeps {
+        let (usual, long) = match self.storage {
             StoragePolicy::Marked { terms, .. } | StoragePolicy::Steps { terms, .. } => terms,
         };
         (if is_long { long } else { usual }) * 1_000_000
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn every_family_that_a_row_names_is_one() {
-        for family in CacheRules::all().iter().flat_map(|rules| rules.families) {
+        for family in CacheRules::table().iter().flat_map(|rules| rules.families) {
             let model = Model::find(family).map(|model| model.family);
             assert_eq!(model, Some(*family), "`session` has no such family");
         }

@@ -54,7 +54,7 @@ pub(super) const RULES: &[CacheRules] = &[
             "3-5-sonnet",
         ],
         documented: "2026-08",
-        keeps: ANTHROPIC,
+        storage: ANTHROPIC,
         keys: ANTHROPIC_KEYS,
         deferred: DeferredPlacement::Outside,
         thinking: ThinkingPolicy::Dropped,
@@ -64,7 +64,7 @@ pub(super) const RULES: &[CacheRules] = &[
         vendor: Vendor::Anthropic,
         families: &[],
         documented: "2026-08",
-        keeps: ANTHROPIC,
+        storage: ANTHROPIC,
         keys: ANTHROPIC_KEYS,
         deferred: DeferredPlacement::Outside,
         thinking: ThinkingPolicy::Kept,
@@ -74,7 +74,7 @@ pub(super) const RULES: &[CacheRules] = &[
         vendor: Vendor::OpenAi,
         families: &["gpt-5-6-sol", "gpt-5-6-terra", "gpt-5-6-luna", "gpt-5-6"],
         documented: "2026-08",
-        keeps: StoragePolicy::Marked {
+        storage: StoragePolicy::Marked {
             slots: 4,
             reads: LookupPolicy::Markers { latest: 80 },
             unmarked: UnmarkedPolicy::Implicit,
@@ -90,7 +90,7 @@ pub(super) const RULES: &[CacheRules] = &[
         families: &[],
         documented: "2026-08",
         // The documentation says five to ten minutes, and up to an hour at times of low load.
-        keeps: StoragePolicy::Steps { step: 128, terms: (10 * MINUTE, 24 * HOUR) },
+        storage: StoragePolicy::Steps { step: 128, terms: (10 * MINUTE, 24 * HOUR) },
         keys: OPENAI_KEYS,
         deferred: DeferredPlacement::Inside,
         thinking: ThinkingPolicy::Kept,

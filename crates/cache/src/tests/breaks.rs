@@ -15,7 +15,7 @@ fn base() -> Body {
 /// Checks a request, and another one that should continue it.
 fn then(next: &Body, expected: Expect) {
     let explained = explain(vec![ask(1, 0, &base()), ask(2, 10, next)]);
-    let second: String = told(&explained).lines().nth(1).expect("two requests").to_owned();
+    let second: String = render(&explained).lines().nth(1).expect("two requests").to_owned();
     expected.assert_eq(&second);
 }
 
@@ -124,7 +124,7 @@ fn dropped_thinking_is_a_change() {
         let opening = Body { model, ..base() }.says(thought.to_owned());
         let in_loop = opening.clone().says(result(MARK));
         let spoken = opening.says(result("")).says(user("and now?", MARK));
-        told(&explain(vec![ask(1, 0, &in_loop), ask(2, 10, &spoken)]))
+        render(&explain(vec![ask(1, 0, &in_loop), ask(2, 10, &spoken)]))
     };
     expect![[r#"
         r000001 0+2041+0+0 cold
@@ -162,7 +162,10 @@ fn the_first_bytes_that_differ_are_shown() {
     let shown =
         crate::byte_diff(miss, other.json().as_bytes(), one.json().as_bytes()).expect("both are there");
     assert_eq!(shown.pointer, "/system/1/text");
-    assert!(shown.there.contains("Today is Monday") && shown.here.contains("Today is Tuesday"), "{shown:?}");
+    assert!(
+        shown.previous.contains("Today is Monday") && shown.current.contains("Today is Tuesday"),
+        "{shown:?}"
+    );
 }
 
 /// A setting has bytes like any block, and a picture has its own place.
@@ -182,6 +185,6 @@ fn the_bytes_of_a_changed_setting_are_shown() {
         let miss = explained.requests[1].miss.as_ref().expect("a miss");
         let shown = crate::byte_diff(miss, other.json().as_bytes(), one.json().as_bytes()).expect(pointer);
         assert_eq!((miss.block, shown.pointer.as_str()), (block, pointer));
-        assert!(shown.there.contains(before) && shown.here.contains(now), "{shown:?}");
+        assert!(shown.previous.contains(before) && shown.current.contains(now), "{shown:?}");
     }
 }

@@ -156,7 +156,7 @@ fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
         let fork = &explained.requests[6];
         assert_eq!(fork.after.as_ref(), Some(&explained.requests[5].id));
         assert_eq!(fork.reason, Some(crate::Reason::MessagesChanged));
-        assert!(fork.miss.as_ref().is_some_and(|miss| miss.tokens >= 2_000), "{}", told(&explained));
+        assert!(fork.miss.as_ref().is_some_and(|miss| miss.tokens >= 2_000), "{}", render(&explained));
         let findings = crate::lint(&explained, &explained);
         let rules: Vec<_> = findings.iter().map(|finding| finding.rule.name()).collect();
         assert_eq!(rules, ["cold_fork"]);
@@ -164,7 +164,7 @@ fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
     let shares = explain(parent().chain([fork_of(turns(6), None)]).collect());
     assert_eq!(shares.requests[6].reason, None);
     let earlier = explain(parent().chain([fork_of(turns(3), None)]).collect());
-    assert_eq!(earlier.requests[6].after, Some(earlier.requests[2].id.clone()), "{}", told(&earlier));
+    assert_eq!(earlier.requests[6].after, Some(earlier.requests[2].id.clone()), "{}", render(&earlier));
     assert_eq!(crate::lint(&earlier, &earlier), []);
 }
 
@@ -189,6 +189,6 @@ fn a_fork_without_markers_is_cold() {
     for explained in [explained, changed] {
         let findings = crate::lint(&explained, &explained);
         let rules: Vec<_> = findings.iter().map(|finding| finding.rule.name()).collect();
-        assert_eq!(rules, ["cold_fork"], "{}", told(&explained));
+        assert_eq!(rules, ["cold_fork"], "{}", render(&explained));
     }
 }

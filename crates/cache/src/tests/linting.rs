@@ -206,7 +206,7 @@ fn a_marker_that_moves_or_expires_is_not_dead() {
     };
     for pause in [10, 900] {
         let explained = explain((1..=4).map(|n| ask(n, u64::from(n) * pause, &body(n as usize))).collect());
-        assert_eq!(lint(&CacheReport::default(), &explained), [], "{pause} s\n{}", told(&explained));
+        assert_eq!(lint(&CacheReport::default(), &explained), [], "{pause} s\n{}", render(&explained));
     }
 }
 
@@ -354,10 +354,10 @@ fn a_compaction_is_no_break() {
         ("be good ", false, crate::Reason::MessagesChanged, 1),
         ("be bad ", true, crate::Reason::SystemChanged, 1),
     ];
-    for (system, begins_anew, reason, findings) in cases {
+    for (system, is_compacted, reason, findings) in cases {
         let explained = explain(vec![
             ask(1, 0, &before),
-            ObservedRequest { begins_anew, ..ask(2, 10, &compacted(system)) },
+            ObservedRequest { is_compacted, ..ask(2, 10, &compacted(system)) },
         ]);
         assert_eq!(explained.requests[1].reason, Some(reason));
         assert_eq!(lint(&CacheReport::default(), &explained).len(), findings, "{reason}");

@@ -112,7 +112,7 @@ fn calls_in_a_row_are_one_position() {
         .says(format!(r#"{{"role":"user","content":[{}]}}"#, results.join(",")))
         .says(user("on", MARK));
     let explained = explain(vec![ask(1, 0, &first), ask(2, 10, &second)]);
-    assert_eq!(explained.requests[1].predicted.cache_read, 1_001, "{}", told(&explained));
+    assert_eq!(explained.requests[1].predicted.cache_read, 1_001, "{}", render(&explained));
 }
 
 /// Only the latest four of five markers are written.
@@ -180,7 +180,7 @@ fn a_marker_beside_the_words_of_a_chat_message_breaks_nothing() {
         for unmarked in ["", r#","cache_control":null"#] {
             let explained = explain((1..=4).map(|turns| chat(turns, role, unmarked)).collect());
             let reasons: Vec<_> = explained.requests[1..].iter().map(|request| request.reason).collect();
-            assert_eq!(reasons, [None; 3], "{role}{unmarked}\n{}", told(&explained));
+            assert_eq!(reasons, [None; 3], "{role}{unmarked}\n{}", render(&explained));
         }
     }
 }
@@ -200,7 +200,7 @@ fn a_result_that_collapses_to_a_string_is_the_same() {
     let marked = with(&format!("[{}]", text(&said, MARK)));
     let plain = with(&format!(r#""{said}""#)).says(assistant("ok")).says(user("on", MARK));
     let explained = explain(vec![ask(1, 0, &marked), ask(2, 10, &plain)]);
-    assert_eq!(explained.requests[1].reason, None, "{}", told(&explained));
+    assert_eq!(explained.requests[1].reason, None, "{}", render(&explained));
     assert_eq!(explained.requests[1].predicted.cache_read, explained.requests[0].predicted.cache_write_5m);
     let other = with(&format!(r#""{said}!""#)).says(user("on", MARK));
     let explained = explain(vec![ask(1, 0, &marked), ask(2, 10, &other)]);
@@ -225,7 +225,7 @@ fn lost_markers_are_a_miss() {
         r000003 0+0+0+2500 unmarked block 5 /messages/2/content missed 2300
         r000004 0+0+0+2700 unmarked block 5 /messages/2/content missed 2300
     "#]]
-    .assert_eq(&told(&explained));
+    .assert_eq(&render(&explained));
     let usd = explained.requests[2].miss.as_ref().and_then(|miss| miss.usd).expect("a price");
     // Opus 5: a read is $0.5 a million, and sent tokens are $5.
     assert!((usd - 2_300.0 * 4.5 / 1e6).abs() < 1e-9, "{usd}");

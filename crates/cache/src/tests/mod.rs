@@ -111,14 +111,14 @@ fn of_prompt(n: u32, second: u64, prompt: CachePrompt) -> ObservedRequest {
         turn: n,
         at_us: second * SECOND,
         begun_us: Some((second + 1) * SECOND),
-        begins_anew: false,
+        is_compacted: false,
         prompt,
         reported: None,
     }
 }
 
 /// Formats one line per request: read, written for five minutes and for an hour, the rest, and the reason.
-fn told(explained: &CacheReport) -> String {
+fn render(explained: &CacheReport) -> String {
     let mut out = String::new();
     for request in &explained.requests {
         let Usage { input, cache_read, cache_write_5m, cache_write_1h, .. } = request.predicted;
@@ -136,5 +136,5 @@ fn told(explained: &CacheReport) -> String {
 }
 
 fn check(observed: Vec<ObservedRequest>, expected: expect_test::Expect) {
-    expected.assert_eq(&told(&explain(observed)));
+    expected.assert_eq(&render(&explain(observed)));
 }

@@ -109,14 +109,14 @@ fn a_conversation_under_ever_new_keys_is_seen() {
         r000003 0+0+0+2000 cold
         r000004 0+0+0+2000 cold
     "#]]
-    .assert_eq(&told(&story("gpt-5.5")));
+    .assert_eq(&render(&story("gpt-5.5")));
     expect![[r#"
         r000001 0+2000+0+0 cold
         r000002 0+2002+0+0 tools_changed block 1 /prompt_cache_key missed 2000
         r000003 0+2000+0+0 cold
         r000004 0+2000+0+0 cold
     "#]]
-    .assert_eq(&told(&story("gpt-5.6-sol")));
+    .assert_eq(&render(&story("gpt-5.6-sol")));
     let explained = story("gpt-5.5");
     assert_eq!(explained.requests[1].after.as_ref(), Some(&explained.requests[0].id));
     let findings = crate::lint(&CacheReport::default(), &explained);

@@ -114,7 +114,7 @@ fn an_error_writes_nothing() {
 fn an_error_is_not_counted() {
     let failed = |n, second| ObservedRequest { begun_us: None, ..ask(n, second, &body()) };
     let explained = explain(vec![failed(1, 0), ask(2, 10, &body()), failed(3, 200), ask(4, 320, &body())]);
-    assert_eq!(explained.requests[3].reason, Some(crate::Reason::Expired), "{}", told(&explained));
+    assert_eq!(explained.requests[3].reason, Some(crate::Reason::Expired), "{}", render(&explained));
     let total = &explained.total;
     assert_eq!(
         (total.requests, total.predicted.input_total(), total.perfect.input_total()),
@@ -130,7 +130,7 @@ fn an_error_is_not_counted() {
 
 /// Two main lanes with equal prompts: the second may come too early or too late to read.
 #[test]
-fn cold_is_only_who_finds_nothing_of_others() {
+fn only_a_request_that_finds_nothing_of_others_is_cold() {
     let root = |n: u32, second| ObservedRequest { lane: format!("root-{n}"), ..ask(n, second, &body()) };
     let early = ObservedRequest { at_us: SECOND / 10, ..root(2, 0) };
     check(
@@ -155,7 +155,7 @@ fn cold_is_only_who_finds_nothing_of_others() {
 
 /// Two nearly simultaneous requests: only the usage shows their order at the provider.
 #[test]
-fn of_two_at_once_the_usage_says_who_was_first() {
+fn the_usage_orders_two_simultaneous_requests() {
     let used =
         |cache_read, cache_write_5m| Some(Usage { input: 1, cache_read, cache_write_5m, ..Usage::default() });
     let root = |n: u32, at_us, begun_us, reported| ObservedRequest {
@@ -176,7 +176,7 @@ fn of_two_at_once_the_usage_says_who_was_first() {
 
 /// The requests of one lane keep their order, however close others are.
 #[test]
-fn nobody_is_moved_past_the_next_question_of_its_own_lane() {
+fn requests_of_one_lane_keep_their_order() {
     let used =
         |cache_read, cache_write_5m| Some(Usage { input: 1, cache_read, cache_write_5m, ..Usage::default() });
     let root = |lane: &str, n: u32, at_us, begun_us, body: &Body, reported| ObservedRequest {

@@ -260,7 +260,7 @@ pub(crate) fn variables(
 /// Adds the exit code and the hint to an error of a harness.
 pub(crate) fn explain(error: HarnessError) -> anyhow::Error {
     let kind = match error.blame() {
-        harness::Blame::You => ExitKind::Usage,
+        harness::Blame::User => ExitKind::Usage,
         harness::Blame::Outside => ExitKind::Outside,
         harness::Blame::Verdict => ExitKind::Verdict,
     };

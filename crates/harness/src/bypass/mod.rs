@@ -80,7 +80,7 @@ impl BypassMonitor {
 
     /// Lists all calls so far.
     pub(crate) fn seen(&self) -> Vec<ProxyBypass> {
-        let seen = self.seen.0.lock().expect("no thread panics while it holds the lock");
+        let seen = self.seen.0.lock().expect("lock is not poisoned");
         let mut list: Vec<ProxyBypass> = seen
             .iter()
             .map(|((host, port, by), (at, count))| ProxyBypass {
@@ -113,7 +113,7 @@ impl NamespaceSockets {
 
 impl BypassLog {
     fn note(&self, host: String, port: Option<u16>, by: BypassEvidence) {
-        let mut seen = self.0.lock().expect("no thread panics while it holds the lock");
+        let mut seen = self.0.lock().expect("lock is not poisoned");
         let (_, count) = seen.entry((host, port, by)).or_insert((SystemTime::now(), 0));
         *count += 1;
     }

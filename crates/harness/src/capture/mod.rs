@@ -93,11 +93,11 @@ enum Outcome {
 /// Runs a harness with a scenario and returns the recording. `stop` ends it early; `tell` receives progress
 /// messages.
 pub async fn capture(
-    asked: CaptureRequest,
+    request: CaptureRequest,
     tell: Progress<'_>,
     stop: impl Future<Output = ()>,
 ) -> Result<CaptureOutcome, HarnessError> {
-    let planned = PreparedCapture::of(asked, tell).await?;
+    let planned = PreparedCapture::of(request, tell).await?;
     let sandbox = Sandbox::take(&planned.folders.slots)?;
     let stage = Setup::set(&planned, sandbox, tell).await?;
     let mut show = stage.open(planned).await?;
@@ -126,7 +126,8 @@ impl Setup {
     ) -> Result<Self, HarnessError> {
         prepare_workspace(planned, &sandbox, tell).await?;
         let answering =
-            ModelServer::start(&planned.speaker, planned.harness.providers(), &sandbox.workspace()).await?;
+            ModelServer::start(&planned.model_source, planned.harness.providers(), &sandbox.workspace())
+                .await?;
         let (pipes, outputs) = output::pipes().map_err(HarnessError::io("open", "a pipe"))?;
         let (supervisor, sealed) = Supervisor::start(planned.sealed, outputs, sandbox.lock()).await?;
         let (bound, watch, network) = bind_sockets(sealed, sandbox.slot()).await?;
@@ -151,8 +152,8 @@ impl Setup {
             command: Some(command(&launch, &sandbox)),
             listen: vec![bound.addr().to_string()],
             upstreams: answering.upstreams.iter().map(|up| (up.prefix.clone(), up.url())).collect(),
-            script: planned.speaker.script_name(),
-            replay: planned.speaker.replay(),
+            script: planned.model_source.script_name(),
+            replay: planned.model_source.replay(),
             clock: Some(plan.clock.clone()),
             network: Some(network),
             ..Manifest::default()
@@ -369,7 +370,7 @@ impl RunningCapture {
         if manifest.unsealed_because.is_none() {
             manifest.unsealed_because = verdict.unsealed_because;
         }
-        let spent = self.planned.speaker.is_live().then_some(self.meter.spent);
+        let spent = self.planned.model_source.is_live().then_some(self.meter.spent);
         let failure = verdict.failure.or_else(|| unreachable(&reach));
         // The reason for giving up is in the report of the model's replies.
         let because = match &replayed {
@@ -477,27 +478,27 @@ impl RunResult {
                 }
             }
             Outcome::NotStarted(error) | Outcome::Failed(error) => {
-                Self::not_whole(error.to_string(), error.hint().map_or(read, str::to_owned))
+                Self::incomplete(error.to_string(), error.hint().map_or(read, str::to_owned))
             }
-            Outcome::Timeout(after) => Self::not_whole(
+            Outcome::Timeout(after) => Self::incomplete(
                 format!("`{name}` was still running after {} s and was stopped", after.as_secs()),
                 "use a longer `--timeout SECONDS`".to_owned(),
             ),
-            Outcome::Budget(spent) => Self::not_whole(
+            Outcome::Budget(spent) => Self::incomplete(
                 format!("`{name}` was stopped at its budget, after ${spent:.4}"),
                 "`--max-budget-usd` sets the limit".to_owned(),
             ),
-            Outcome::Unpriced(model) => Self::not_whole(
+            Outcome::Unpriced(model) => Self::incomplete(
                 format!("`{name}` used the model `{model}`, which has no known price, and was stopped"),
                 "use another `--model`, or omit `--max-budget-usd`".to_owned(),
             ),
             Outcome::Interrupted => {
-                Self::not_whole(format!("`{name}` was interrupted"), "start it again".to_owned())
+                Self::incomplete(format!("`{name}` was interrupted"), "start it again".to_owned())
             }
         }
     }
 
-    fn not_whole(what: String, hint: String) -> Self {
+    fn incomplete(what: String, hint: String) -> Self {
         Self { unsealed_because: Some(what.clone()), failure: Some(CaptureFailure { what, hint }) }
     }
 }

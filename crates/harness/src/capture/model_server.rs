@@ -20,7 +20,7 @@ pub(super) struct ModelServer {
     /// The path of each provider, and whether its address includes an API version.
     paths: BTreeMap<Provider, Path>,
     script: Option<ScriptedModel>,
-    player: Option<ReplayServer>,
+    replay: Option<ReplayServer>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,11 +32,11 @@ struct Path {
 impl ModelServer {
     /// Starts the script, in which `${workspace}` is the path `workspace`, or locates the provider.
     pub(super) async fn start(
-        speaker: &ModelSource,
+        model_source: &ModelSource,
         providers: &[Provider],
         workspace: &std::path::Path,
     ) -> Result<Self, HarnessError> {
-        match speaker {
+        match model_source {
             ModelSource::Script { script, .. } => {
                 let model = ScriptedModel::start(script.clone(), workspace)
                     .await
@@ -46,13 +46,13 @@ impl ModelServer {
             }
             ModelSource::Replay(replaying) => {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-                let player = listener
+                let replay = listener
                     .and_then(|listener| {
                         ReplayServer::start(replaying.traffic.clone(), &replaying.settings, listener)
                     })
                     .map_err(HarnessError::io("listen on", "loopback"))?;
-                let addr = player.addr();
-                Ok(Self { player: Some(player), ..Self::on_loopback(addr, providers)? })
+                let addr = replay.addr();
+                Ok(Self { replay: Some(replay), ..Self::on_loopback(addr, providers)? })
             }
             ModelSource::Live(env) => Self::live(env, providers),
         }
@@ -67,20 +67,20 @@ impl ModelServer {
             keys: providers.iter().map(|provider| (*provider, NO_KEY.to_owned())).collect(),
             paths: providers.iter().map(|provider| (*provider, path.clone())).collect(),
             script: None,
-            player: None,
+            replay: None,
         })
     }
 
     /// Sets the process that a replay observes.
     pub(super) fn watch_process(&self, pid: u32) {
-        if let Some(player) = &self.player {
-            player.watch_process(pid);
+        if let Some(replay) = &self.replay {
+            replay.watch_process(pid);
         }
     }
 
     /// The report of a replay.
     pub(super) fn replayed(&self) -> Option<ReplayReport> {
-        self.player.as_ref().map(ReplayServer::report)
+        self.replay.as_ref().map(ReplayServer::report)
     }
 
     /// One upstream for each provider, with a path prefix if there are several.
@@ -98,7 +98,7 @@ impl ModelServer {
             upstreams.push(upstream);
         }
         let upstreams = Upstreams::new(upstreams).map_err(HarnessError::Upstream)?;
-        Ok(Self { upstreams, keys, paths, script: None, player: None })
+        Ok(Self { upstreams, keys, paths, script: None, replay: None })
     }
 
     /// Describes requests that the script could not answer.
@@ -149,7 +149,7 @@ fn keys(
         providers.iter().filter_map(|provider| Some((*provider, set(provider.key_variable())?))).collect();
     if keys.is_empty() {
         let names: Vec<&str> = providers.iter().map(|provider| provider.key_variable()).collect();
-        return Err(HarnessError::you(
+        return Err(HarnessError::usage(
             format!("a real provider needs a key, but {} is not set", names.join(" or ")),
             format!("export {}=…", names.first().unwrap_or(&"ANTHROPIC_API_KEY")),
         ));

@@ -33,7 +33,7 @@ impl PreparedHarness {
 
     /// Returns the text of the script, if a script answers.
     pub fn script(&self) -> Option<&str> {
-        match &self.planned.speaker {
+        match &self.planned.model_source {
             ModelSource::Script { text, .. } => Some(text),
             ModelSource::Replay(_) | ModelSource::Live(_) => None,
         }

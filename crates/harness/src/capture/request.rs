@@ -151,7 +151,7 @@ pub(super) struct PreparedCapture {
     pub(super) harness: Box<dyn HarnessAdapter>,
     pub(super) folders: CaptureFolders,
     pub(super) files: Files,
-    pub(super) speaker: ModelSource,
+    pub(super) model_source: ModelSource,
     pub(super) sealed: bool,
     pub(super) timeout: Duration,
     pub(super) budget: Option<f64>,
@@ -187,10 +187,10 @@ impl PreparedCapture {
         let model = model.unwrap_or_else(|| harness.default_model().to_owned());
         if model.trim().is_empty() {
             let hint = format!("give it as in `--model {}`", harness.default_model());
-            return Err(HarnessError::you("the model has no name", hint));
+            return Err(HarnessError::usage("the model has no name", hint));
         }
-        let speaker = speaker(&asked, mode.as_deref())?;
-        speaker.check_key(harness.providers())?; // before installing anything
+        let model_source = model_source(&asked, mode.as_deref())?;
+        model_source.check_key(harness.providers())?; // before installing anything
         check_budget(asked.replies.max_budget_usd, &model)?;
         let fixture = match &asked.overrides.fixture_dir {
             Some(dir) => {
@@ -211,7 +211,7 @@ impl PreparedCapture {
         env.extend(asked.env.clone());
         Ok(Self {
             files: scenario.workspace(name, fixture),
-            speaker,
+            model_source,
             sealed: asked.sealed,
             timeout,
             budget: asked.replies.max_budget_usd,
@@ -240,7 +240,7 @@ impl PreparedCapture {
             model: self.task.model.clone(),
             mode: self.task.mode.clone(),
             endpoints,
-            live: self.speaker.is_live(),
+            live: self.model_source.is_live(),
             session_id: session_id(&self.scenario.name),
             clock: self.clock.clone().unwrap_or_else(now),
             env: self.env.clone(),
@@ -250,7 +250,7 @@ impl PreparedCapture {
 
     /// Returns the recording's folder.
     pub(super) fn dir(&self, at: SystemTime) -> PathBuf {
-        let root = if matches!(self.speaker, ModelSource::Replay(_)) { "replays" } else { "goldens" };
+        let root = if matches!(self.model_source, ModelSource::Replay(_)) { "replays" } else { "goldens" };
         self.out.clone().unwrap_or_else(|| {
             super::default_dir(root, &*self.harness, &self.release.folder(), &self.scenario.name, at)
         })
@@ -269,7 +269,7 @@ impl PreparedCapture {
             mode: plan.mode.clone(),
             scenario: self.scenario.name.clone(),
             model: plan.model.clone(),
-            live: self.speaker.is_live(),
+            live: self.model_source.is_live(),
         }
     }
 
@@ -305,7 +305,7 @@ impl PreparedCapture {
             arguments: &'a [String],
         }
         let text = &self.scenario.text;
-        let script = match &self.speaker {
+        let script = match &self.model_source {
             ModelSource::Script { text, .. } => Some(text.as_str()),
             ModelSource::Replay(_) | ModelSource::Live(_) => None,
         };
@@ -356,13 +356,13 @@ fn mode(
     }
     let known: Vec<&str> = modes.iter().map(|mode| mode.name).collect();
     let known = if known.is_empty() { "it has only one".to_owned() } else { known.join(", ") };
-    Err(HarnessError::you(
+    Err(HarnessError::usage(
         format!("`{}` has no mode `{wanted}`", harness.name()),
         format!("its modes: {known}"),
     ))
 }
 
-fn speaker(asked: &CaptureRequest, mode: Option<&str>) -> Result<ModelSource, HarnessError> {
+fn model_source(asked: &CaptureRequest, mode: Option<&str>) -> Result<ModelSource, HarnessError> {
     if let Some(replaying) = &asked.replies.replay {
         return Ok(ModelSource::Replay(replaying.clone()));
     }
@@ -385,12 +385,12 @@ fn speaker(asked: &CaptureRequest, mode: Option<&str>) -> Result<ModelSource, Ha
 fn check_budget(budget: Option<f64>, model: &str) -> Result<(), HarnessError> {
     match budget {
         None => Ok(()),
-        Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(HarnessError::you(
+        Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(HarnessError::usage(
             format!("a budget of {budget} dollars is not positive"),
             "give it as in `--max-budget-usd 0.50`",
         )),
         Some(_) if price(model).is_some() => Ok(()),
-        Some(_) => Err(HarnessError::you(
+        Some(_) => Err(HarnessError::usage(
             format!("no price known for model `{model}`; cannot enforce the budget"),
             "use another `--model`, or omit `--max-budget-usd`",
         )),

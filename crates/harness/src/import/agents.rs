@@ -79,8 +79,8 @@ pub(super) fn assemble(source: &str, mut agents: Vec<Agent>) -> Envelope {
     let lanes = order.iter().filter_map(|&at| {
         let agent = agents[at].take()?;
         let mut usage = Usage::default();
-        agent.turns.iter().for_each(|told| usage += told.turn.usage);
-        let turns: Vec<SessionTurn> = agent.turns.iter().map(|told| told.turn.clone()).collect();
+        agent.turns.iter().for_each(|turn| usage += turn.turn.usage);
+        let turns: Vec<SessionTurn> = agent.turns.iter().map(|turn| turn.turn.clone()).collect();
         Some(SessionLane {
             id: ids[at].clone(),
             kind: agent.kind(),
@@ -107,15 +107,15 @@ fn bind(agents: &mut [Agent]) {
     let mut taken = vec![false; calls.len()];
     let mut order: Vec<usize> = (0..agents.len()).filter(|at| !agents[*at].is_main).collect();
     order.sort_by_key(|at| agents[*at].began);
-    type Tells = fn(&Agent, &CallSite) -> bool;
-    let passes: [Tells; 4] = [
+    type SpawnEvidence = fn(&Agent, &CallSite) -> bool;
+    let passes: [SpawnEvidence; 4] = [
         |agent, made| agent.call.as_ref() == Some(&made.id),
         |agent, made| is_named(agent, made) && has_prompt(agent, made),
         |agent, made| made.at <= agent.began && has_prompt(agent, made),
         |agent, made| made.at <= agent.began && is_named(agent, made),
     ];
     let mut bound = vec![false; agents.len()];
-    for (pass, tells) in passes.into_iter().enumerate() {
+    for (pass, is_spawn) in passes.into_iter().enumerate() {
         for &at in &order {
             let agent = &agents[at];
             if bound[at] || (agent.call.is_some() && pass > 0) {
@@ -123,7 +123,7 @@ fn bind(agents: &mut [Agent]) {
             }
             let fits = |number: &usize| {
                 let made = &calls[*number];
-                made.agent != at && !taken[*number] && tells(agent, made)
+                made.agent != at && !taken[*number] && is_spawn(agent, made)
             };
             let mut fitting = (0..calls.len()).filter(fits).peekable();
             let first = fitting.peek().copied();
@@ -141,9 +141,9 @@ fn bind(agents: &mut [Agent]) {
 
 fn calls(agents: &[Agent]) -> Vec<CallSite> {
     let mut calls = Vec::new();
-    for (agent, told) in agents.iter().enumerate() {
-        let results = || told.turns.iter().flat_map(|told| &told.turn.results);
-        for turn in &told.turns {
+    for (agent, transcript) in agents.iter().enumerate() {
+        let results = || transcript.turns.iter().flat_map(|turn| &turn.turn.results);
+        for turn in &transcript.turns {
             calls.extend(turn.turn.calls.iter().map(|call| {
                 CallSite {
                     agent,
@@ -187,7 +187,7 @@ fn agent_type(input: &Value) -> Option<String> {
 fn by_time(agents: &[Agent]) -> Vec<usize> {
     let began = |at: &usize| {
         let agent = &agents[*at];
-        (agent.turns.first().map_or(agent.began, |told| told.asked_at), !agent.is_main, *at)
+        (agent.turns.first().map_or(agent.began, |turn| turn.asked_at), !agent.is_main, *at)
     };
     let is_one = |at: &usize| !agents[*at].turns.is_empty() || agents[*at].call.is_some();
     let mut order: Vec<usize> = (0..agents.len()).filter(is_one).collect();
@@ -217,11 +217,11 @@ fn number(agents: &mut [Agent], order: &[usize]) {
     let mut all: Vec<(Millis, usize, usize)> = Vec::new();
     for (rank, &at) in order.iter().enumerate() {
         let mut last = Millis::MIN;
-        for (turn, told) in agents[at].turns.iter_mut().enumerate() {
-            told.turn.turn = turn as u32 + 1;
+        for (index, turn) in agents[at].turns.iter_mut().enumerate() {
+            turn.turn.turn = index as u32 + 1;
             // If the clock was set back, a lane's turns keep their order.
-            last = last.max(told.asked_at);
-            all.push((last, rank, turn));
+            last = last.max(turn.asked_at);
+            all.push((last, rank, index));
         }
     }
     all.sort();
@@ -249,14 +249,14 @@ fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, La
     let lanes = Lanes { lanes: order.iter().map(lane).collect() };
     let by_name = |id: &str| ids.iter().position(|known| known == id).map(|at| &agents[at]);
     let jobs = lanes.jobs().into_iter().map(|mut job| {
-        let ended = by_name(&job.lane).and_then(|agent| agent.turns.last()).map(|told| told.answered_at);
-        let told = by_name(&job.parent).into_iter().flat_map(|agent| &agent.turns);
-        let answers = |told: &AgentTurn| {
-            let at = told.turn.results.iter().position(|result| result.call == job.call)?;
-            told.results_at.get(at).copied()
+        let ended = by_name(&job.lane).and_then(|agent| agent.turns.last()).map(|turn| turn.answered_at);
+        let turns = by_name(&job.parent).into_iter().flat_map(|agent| &agent.turns);
+        let answers = |turn: &AgentTurn| {
+            let at = turn.turn.results.iter().position(|result| result.call == job.call)?;
+            turn.results_at.get(at).copied()
         };
         // Each result has its own time here, which may be much earlier than the request that carries it.
-        if let Some(answered) = told.into_iter().find_map(answers) {
+        if let Some(answered) = turns.into_iter().find_map(answers) {
             job.background = ended.is_none_or(|ended| ended > answered);
         }
         (job.lane.clone(), job)
@@ -264,8 +264,8 @@ fn jobs(agents: &[Agent], order: &[usize], ids: &[String]) -> HashMap<String, La
     jobs.collect()
 }
 
-fn turn(told: &AgentTurn) -> Turn {
-    let SessionTurn { turn, seq, results, injected, calls, .. } = &told.turn;
+fn turn(agent_turn: &AgentTurn) -> Turn {
+    let SessionTurn { turn, seq, results, injected, calls, .. } = &agent_turn.turn;
     let note = |call: &recording::normalize::SessionCall| CallNote {
         id: call.id.clone(),
         name: call.name.clone(),
@@ -285,9 +285,9 @@ fn turn(told: &AgentTurn) -> Turn {
             .iter()
             .map(|said| InjectedText { role: said.role, text: said.text.clone() })
             .collect(),
-        text: told.turn.text.clone(),
-        asked_at: u64::try_from(told.asked_at).unwrap_or_default(),
-        answered_at: u64::try_from(told.answered_at).ok(),
+        text: agent_turn.turn.text.clone(),
+        asked_at: u64::try_from(agent_turn.asked_at).unwrap_or_default(),
+        answered_at: u64::try_from(agent_turn.answered_at).ok(),
         whole: true,
         ..Turn::default()
     }

@@ -50,7 +50,7 @@ pub(super) fn session_of(bytes: &[u8]) -> Option<String> {
 /// Imports a session from its transcripts, and other sessions in them.
 pub(super) fn read(files: &[SourceFile]) -> ImportedSession {
     let mut reader = Reader::default();
-    let (about, transcripts): (Vec<&SourceFile>, Vec<&SourceFile>) =
+    let (metadata, transcripts): (Vec<&SourceFile>, Vec<&SourceFile>) =
         files.iter().partition(|file| file.name.ends_with(META));
     for file in transcripts {
         for (number, line) in lines(&file.bytes) {
@@ -61,8 +61,8 @@ pub(super) fn read(files: &[SourceFile]) -> ImportedSession {
             }
         }
     }
-    for file in about {
-        reader.about(file);
+    for file in metadata {
+        reader.read_metadata(file);
     }
     reader.finish()
 }
@@ -171,21 +171,21 @@ impl Reader {
     }
 
     /// Reads a `.meta.json`.
-    fn about(&mut self, file: &SourceFile) {
+    fn read_metadata(&mut self, file: &SourceFile) {
         let place = || file.name.clone();
-        let Ok(about) = serde_json::from_slice::<Value>(&file.bytes) else {
+        let Ok(metadata) = serde_json::from_slice::<Value>(&file.bytes) else {
             return self.skips.add("files about agents that are not JSON", place);
         };
         let name = file.name.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(META);
         let id = name.strip_prefix("agent-").unwrap_or(name);
         let by_id = |id: &str| self.lanes.iter().position(|lane| lane.agent.agent.as_deref() == Some(id));
-        let parent = about["parentAgentId"].as_str().and_then(by_id);
+        let parent = metadata["parentAgentId"].as_str().and_then(by_id);
         let Some(lane) = by_id(id) else {
             return self.skips.add("files about agents that have no transcript", place);
         };
         let agent = &mut self.lanes[lane].agent;
-        agent.agent_type = about["agentType"].as_str().map(str::to_owned);
-        agent.call = about["toolUseId"].as_str().map(CallId::new);
+        agent.agent_type = metadata["agentType"].as_str().map(str::to_owned);
+        agent.call = metadata["toolUseId"].as_str().map(CallId::new);
         agent.parent = parent;
     }
 
@@ -280,16 +280,17 @@ impl LaneBuilder {
         let continues = id.is_some() && self.reply == id;
         if !continues {
             self.reply = id;
-            let mut told = std::mem::take(&mut self.next);
-            told.asked_at = self.sent_at.take().unwrap_or(if told.asked_at > 0 { told.asked_at } else { at });
-            told.turn.message = record["uuid"].as_str().map(str::to_owned);
-            self.agent.turns.push(told);
+            let mut pending = std::mem::take(&mut self.next);
+            pending.asked_at =
+                self.sent_at.take().unwrap_or(if pending.asked_at > 0 { pending.asked_at } else { at });
+            pending.turn.message = record["uuid"].as_str().map(str::to_owned);
+            self.agent.turns.push(pending);
             let asked = record["requestedModel"].as_str().unwrap_or(&reply.model).to_owned();
             self.agent.model.get_or_insert(asked);
         }
-        let told = self.agent.turns.last_mut().expect("one was pushed, or the reply goes on");
-        told.answered_at = at;
-        extend(&mut told.turn, reply);
+        let turn = self.agent.turns.last_mut().expect("one was pushed, or the reply goes on");
+        turn.answered_at = at;
+        extend(&mut turn.turn, reply);
         RecordOutcome::Used
     }
 

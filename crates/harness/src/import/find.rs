@@ -60,11 +60,11 @@ fn named(source: ImportSource, path: &Path) -> Result<Vec<SourceFile>, HarnessEr
         && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&piece.bytes)
     {
         let what = format!("`{}` is not JSON: {error}", path.display());
-        return Err(HarnessError::you(what, "create it again: `opencode export SESSION > session.json`"));
+        return Err(HarnessError::usage(what, "create it again: `opencode export SESSION > session.json`"));
     }
     if !has_format(source, &piece) {
         let what = format!("`{}` is not {}", path.display(), source.description());
-        return Err(HarnessError::you(what, hint(source)));
+        return Err(HarnessError::usage(what, hint(source)));
     }
     let mut found = vec![piece];
     if source == ImportSource::ClaudeTranscript {
@@ -116,16 +116,20 @@ fn is_meta(file: &Path) -> bool {
 
 fn piece(path: &Path) -> Result<SourceFile, HarnessError> {
     let bytes = fs::read(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            HarnessError::you(format!("there is no `{}`", path.display()), "name an existing file or folder")
-        }
+        io::ErrorKind::NotFound => HarnessError::usage(
+            format!("there is no `{}`", path.display()),
+            "name an existing file or folder",
+        ),
         _ => HarnessError::io("read", path)(error),
     })?;
     Ok(SourceFile { name: path.display().to_string(), bytes })
 }
 
 fn nothing(source: ImportSource, path: &Path) -> HarnessError {
-    HarnessError::you(format!("`{}` does not contain {}", path.display(), source.description()), hint(source))
+    HarnessError::usage(
+        format!("`{}` does not contain {}", path.display(), source.description()),
+        hint(source),
+    )
 }
 
 fn hint(source: ImportSource) -> &'static str {

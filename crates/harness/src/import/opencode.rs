@@ -155,31 +155,31 @@ impl Reader<'_> {
 
     fn step(&mut self, info: &Value, parts: &[Value], only: bool) {
         let created = info["time"]["created"].as_i64().unwrap_or_default();
-        let mut told = std::mem::take(&mut self.next);
+        let mut pending = std::mem::take(&mut self.next);
         // A message is created when its first request is sent; a later step follows the results before it.
-        told.asked_at = told.results_at.iter().copied().fold(created, Millis::max);
-        told.turn.message = info["id"].as_str().map(str::to_owned);
+        pending.asked_at = pending.results_at.iter().copied().fold(created, Millis::max);
+        pending.turn.message = info["id"].as_str().map(str::to_owned);
         let model = info["modelID"].as_str().map(str::to_owned);
         self.agent.model = self.agent.model.take().or(model);
         let finish = parts.iter().rfind(|part| part["type"] == "step-finish");
         let whole = Value::Null;
         let finish = finish.unwrap_or(if only { info } else { &whole });
-        told.turn.usage = usage(&finish["tokens"]);
+        pending.turn.usage = usage(&finish["tokens"]);
         let reason = finish["reason"].as_str().or(finish["finish"].as_str());
-        let (mut texts, mut said_at) = (Vec::new(), told.asked_at);
+        let (mut texts, mut said_at) = (Vec::new(), pending.asked_at);
         for part in parts {
             let times = [&part["time"]["end"], &part["state"]["time"]["start"]];
             said_at = times.iter().filter_map(|time| time.as_i64()).fold(said_at, Millis::max);
             match (part["type"].as_str(), part["text"].as_str()) {
                 (Some("text"), Some(text)) if part["ignored"] != true => texts.push(text),
-                (Some("tool"), _) => self.tool(part, &mut told.turn),
+                (Some("tool"), _) => self.tool(part, &mut pending.turn),
                 (kind, _) => self.skip_part(kind),
             }
         }
-        told.turn.text = (!texts.is_empty()).then(|| texts.join("\n"));
-        told.turn.stop = reason.map(|reason| stop(reason, &told.turn));
-        told.answered_at = said_at;
-        self.agent.turns.push(told);
+        pending.turn.text = (!texts.is_empty()).then(|| texts.join("\n"));
+        pending.turn.stop = reason.map(|reason| stop(reason, &pending.turn));
+        pending.answered_at = said_at;
+        self.agent.turns.push(pending);
     }
 
     /// Adds a call, and its result to the next request.

@@ -121,7 +121,7 @@ impl<'w> Api<'w> {
 }
 
 fn too_old(path: &str) -> HarnessError {
-    HarnessError::you(
+    HarnessError::usage(
         format!("this version of OpenCode has no `{path}` in its API"),
         "use a newer `--harness-version`, or a scenario without the mode `serve`",
     )

@@ -28,7 +28,7 @@ pub(crate) fn exports<'a>(
 ) -> HarnessFuture<'a, Result<Vec<Export>, HarnessError>> {
     Box::pin(async {
         let exporter = Exporter { plan, sandbox, supervisor };
-        exporter.all().await
+        exporter.export_all().await
     })
 }
 
@@ -39,15 +39,15 @@ struct Exporter<'a> {
 }
 
 impl Exporter<'_> {
-    async fn all(mut self) -> Result<Vec<Export>, HarnessError> {
-        let mut known: VecDeque<String> = self.known().await?.into();
-        let mut seen: BTreeSet<String> = known.iter().cloned().collect();
+    async fn export_all(mut self) -> Result<Vec<Export>, HarnessError> {
+        let mut session_ids: VecDeque<String> = self.session_ids().await?.into();
+        let mut seen: BTreeSet<String> = session_ids.iter().cloned().collect();
         let mut exports = Vec::new();
-        while let Some(id) = known.pop_front() {
+        while let Some(id) = session_ids.pop_front() {
             let Some((path, text)) = self.one(&id).await? else { continue };
             // A session's messages contain the ids of its child sessions.
             let named = ids(&text).filter(|id| seen.insert(id.clone())).collect::<Vec<_>>();
-            known.extend(named);
+            session_ids.extend(named);
             let name = match exports.is_empty() {
                 true => "opencode_export.json".to_owned(),
                 false => format!("opencode_export.{id}.json"),
@@ -58,7 +58,7 @@ impl Exporter<'_> {
     }
 
     /// Returns the sessions that are known before exporting, the main one first.
-    async fn known(&mut self) -> Result<Vec<String>, HarnessError> {
+    async fn session_ids(&mut self) -> Result<Vec<String>, HarnessError> {
         if let Ok(list) = fs::read_to_string(sessions_file(self.sandbox)) {
             return Ok(list.lines().map(str::to_owned).collect());
         }

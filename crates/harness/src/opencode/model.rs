@@ -28,7 +28,7 @@ impl Model {
     /// Parses `PROVIDER/MODEL`.
     pub(super) fn of(name: &str) -> Result<Self, HarnessError> {
         let wrong = || {
-            HarnessError::you(
+            HarnessError::usage(
                 format!("`{name}` is not a model that OpenCode can be recorded with"),
                 "write `anthropic/MODEL`, `openai/MODEL` (the Responses API) or `compatible/MODEL` (Chat Completions)",
             )

@@ -41,12 +41,12 @@ pub(crate) fn drive<'a>(
     supervisor: &'a mut Supervisor,
 ) -> HarnessFuture<'a, Result<ProgramExit, HarnessError>> {
     match plan.mode.as_deref() {
-        Some(SERVE | ABORT) => Box::pin(converse(plan, sandbox, supervisor)),
+        Some(SERVE | ABORT) => Box::pin(run_session(plan, sandbox, supervisor)),
         _ => supervisor.wait(),
     }
 }
 
-async fn converse(
+async fn run_session(
     plan: &Plan,
     sandbox: &Sandbox,
     supervisor: &mut Supervisor,

@@ -53,13 +53,13 @@ pub(super) fn write(
     let folder = sandbox.config().join("opencode");
     fs::create_dir_all(&folder).map_err(HarnessError::io("make", &folder))?;
     write_json(&folder.join("opencode.json"), &settings(plan, model, more))?;
-    furnish(&folder, &plan.prefix)?;
+    install_files(&folder, &plan.prefix)?;
     let models = models_folder(sandbox);
     fs::create_dir_all(&models).map_err(HarnessError::io("make", &models))?;
     write_json(&models.join("api.json"), &model.list())?;
     // The project may have such a folder with agents.
     let project = sandbox.workspace().join(".opencode");
-    if project.is_dir() { furnish(&project, &plan.prefix) } else { Ok(()) }
+    if project.is_dir() { install_files(&project, &plan.prefix) } else { Ok(()) }
 }
 
 fn settings(plan: &Plan, model: &Model, more: Map<String, Value>) -> Value {
@@ -90,7 +90,7 @@ fn settings(plan: &Plan, model: &Model, more: Map<String, Value>) -> Value {
 
 /// Makes a settings folder look as if the plugin API were installed in it. Newer versions check a lock file
 /// and wait for the registry if it is missing.
-fn furnish(folder: &Path, prefix: &Path) -> Result<(), HarnessError> {
+fn install_files(folder: &Path, prefix: &Path) -> Result<(), HarnessError> {
     let installed = prefix.join("node_modules");
     let package = installed.join(PLUGIN_API).join("package.json");
     let Some(version) = version_of(&package) else { return Ok(()) };

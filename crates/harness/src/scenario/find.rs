@@ -43,14 +43,14 @@ fn from_folder(folder: &Path) -> Result<Scenario, HarnessError> {
 fn from_shipped(name: &str, config_dir: Option<&Path>) -> Result<Scenario, HarnessError> {
     if !shipped().contains(&name) {
         if Path::new(name).is_dir() {
-            return Err(HarnessError::you(
+            return Err(HarnessError::usage(
                 format!("the folder `{name}` is not a scenario: it has no `scenario.yaml`"),
                 "`offshoot init` creates one; docs/reference/scenarios.md describes the format",
             ));
         }
         let users = config_dir
             .map_or_else(String::new, |config| format!(", `{}`", config.join("scenarios").display()));
-        return Err(HarnessError::you(
+        return Err(HarnessError::usage(
             format!("no scenario `{name}`: not a folder, not in `./scenarios`{users}, not shipped"),
             format!("shipped scenarios: {}", shipped().join(", ")),
         ));

@@ -92,7 +92,7 @@ impl Scenario {
     pub(crate) fn prompt(&self, harness: &str, mode: Option<&str>) -> Result<String, HarnessError> {
         let own = self.text.prompts.get(harness).and_then(|prompt| prompt.of(mode));
         own.or(self.text.prompt.as_deref()).map(|prompt| prompt.trim().to_owned()).ok_or_else(|| {
-            HarnessError::you(
+            HarnessError::usage(
                 format!("the scenario `{}` has no prompt for `{harness}`", self.name),
                 format!("add one under `prompts` in `{}`, or give `--prompt`", self.yaml().display()),
             )
@@ -116,7 +116,7 @@ impl Scenario {
         let names = with_mode.into_iter().chain([format!("script.{harness}.yaml"), "script.yaml".to_owned()]);
         let found = names.filter_map(|name| self.files.get(&name).map(|file| (name, file))).next();
         let Some((name, file)) = found else {
-            return Err(HarnessError::you(
+            return Err(HarnessError::usage(
                 format!("the scenario `{}` has no script for `{harness}`", self.name),
                 format!(
                     "write `{}`, give `--script FILE`, or use a real model with `--live`",

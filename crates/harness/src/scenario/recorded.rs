@@ -39,7 +39,7 @@ impl RecordedScenario {
     pub(crate) fn read(recording: &Path) -> Result<Self, HarnessError> {
         let path = recording.join("scenario.json");
         let bytes = fs::read(&path).map_err(|error| {
-            HarnessError::you(
+            HarnessError::usage(
                 format!("cannot read `{}`: {error}", path.display()),
                 format!(
                     "only sealed recordings of `capture` can start their harness; for others, append the command: \
@@ -75,7 +75,7 @@ impl RecordedScenario {
             let was_changed = changed.contains(name) || removed.contains(name);
             let file = if was_changed { known_files.get(name) } else { left.get(name) };
             let Some(file) = file else {
-                return Err(HarnessError::you(
+                return Err(HarnessError::usage(
                     format!("the recording lacks the version of `{name}` from before the run"),
                     "name the workspace with `--fixture-dir DIR`",
                 ));
@@ -85,7 +85,7 @@ impl RecordedScenario {
         let env: BTreeMap<String, String> = known.map(|known| known.env(&self.harness)).unwrap_or_default();
         let is_missing = |name: &&String| !env.contains_key(*name) && !given.contains_key(*name);
         if let Some(missing) = self.env.iter().find(is_missing) {
-            return Err(HarnessError::you(
+            return Err(HarnessError::usage(
                 format!("the harness needs the variable `{missing}`, whose value is not recorded"),
                 format!("set it with `--env {missing}=value`"),
             ));

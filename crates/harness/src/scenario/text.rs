@@ -16,7 +16,7 @@ impl Scenario {
     ) -> Result<Self, HarnessError> {
         let path = place.join("scenario.yaml");
         let malformed = |reason: String| HarnessError::Scenario { path: path.clone(), reason };
-        let yaml = files.get("scenario.yaml").ok_or_else(|| malformed("it is not there".into()))?;
+        let yaml = files.get("scenario.yaml").ok_or_else(|| malformed("the file is missing".into()))?;
         let yaml = std::str::from_utf8(&yaml.bytes)
             .map_err(|error| malformed(format!("it is not UTF-8: {error}")))?;
         let text: ScenarioFile =

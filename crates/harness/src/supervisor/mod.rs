@@ -296,16 +296,16 @@ impl Supervisor {
 
     fn order(&mut self, order: &SupervisorCommand) -> Result<(), HarnessError> {
         send(self.socket.as_fd(), order, &[]).map_err(|source| match source.raw_os_error() {
-            Some(code) if code == rustix::io::Errno::MSGSIZE.raw_os_error() => HarnessError::you(
+            Some(code) if code == rustix::io::Errno::MSGSIZE.raw_os_error() => HarnessError::usage(
                 "the command line is too long",
                 "shorten the prompt, or put it into a file of the workspace",
             ),
-            _ => lost(),
+            _ => connection_lost(),
         })
     }
 
     async fn next(&mut self) -> Result<(SupervisorEvent, Vec<OwnedFd>), HarnessError> {
-        self.news.recv().await.ok_or_else(lost)
+        self.news.recv().await.ok_or_else(connection_lost)
     }
 }
 
@@ -341,7 +341,7 @@ fn cannot_start(source: std::io::Error) -> HarnessError {
     HarnessError::outside(what, "`ulimit -a` shows what this shell may start and open")
 }
 
-fn lost() -> HarnessError {
+fn connection_lost() -> HarnessError {
     let what = "the supervisor process ended unexpectedly";
     HarnessError::outside(what, "was it killed? `dmesg | tail` shows whether memory ran out")
 }

@@ -32,8 +32,9 @@ const RTA_OIF: u16 = 4;
 /// The loopback is the first interface of a network namespace.
 const LOOPBACK: u32 = 1;
 
-/// Leaves the machine's network. Must be called while the process has a single thread.
-pub(crate) fn leave() -> io::Result<()> {
+/// Enters a network namespace without the machine's network. Must be called while the process has a single
+/// thread.
+pub(crate) fn enter_namespace() -> io::Result<()> {
     if unshare(UnshareFlags::NEWNET).is_err() {
         // In a new user namespace, every user may do so.
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());

@@ -40,7 +40,7 @@ pub(crate) fn run(sealed: bool) -> ExitCode {
 fn announce(socket: BorrowedFd<'_>, sealed: bool) -> io::Result<()> {
     let mut sockets = Vec::new();
     if sealed {
-        network::leave()?;
+        network::enter_namespace()?;
         sockets = network::listen()?;
     }
     let files: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, file)| file.as_fd()).collect();
@@ -90,15 +90,17 @@ impl SupervisorProcess<'_> {
                 match launch(start) {
                     Ok(pid) => {
                         self.running.insert(pid, Running { id, kill_at: None });
-                        self.tell(&SupervisorEvent::Started { id }, &[]);
+                        self.send_event(&SupervisorEvent::Started { id }, &[]);
                     }
-                    Err(error) => self.tell(&SupervisorEvent::NotStarted { id, why: error.to_string() }, &[]),
+                    Err(error) => {
+                        self.send_event(&SupervisorEvent::NotStarted { id, why: error.to_string() }, &[])
+                    }
                 }
             }
             SupervisorCommand::Connect { port } => match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
-                Ok(tcp) => self.tell(&SupervisorEvent::Connected { refused: None }, &[tcp.as_fd()]),
+                Ok(tcp) => self.send_event(&SupervisorEvent::Connected { refused: None }, &[tcp.as_fd()]),
                 Err(error) => {
-                    self.tell(&SupervisorEvent::Connected { refused: Some(error.to_string()) }, &[])
+                    self.send_event(&SupervisorEvent::Connected { refused: Some(error.to_string()) }, &[])
                 }
             },
             SupervisorCommand::End { id, grace_ms } => {
@@ -112,7 +114,7 @@ impl SupervisorProcess<'_> {
         }
     }
 
-    fn tell(&self, news: &SupervisorEvent, files: &[BorrowedFd<'_>]) {
+    fn send_event(&self, news: &SupervisorEvent, files: &[BorrowedFd<'_>]) {
         // If our parent is gone, receiving the next command fails.
         let _ = send(self.socket, news, files);
     }
@@ -124,7 +126,7 @@ impl SupervisorProcess<'_> {
                 Ok(Some((pid, status))) => {
                     let pid = pid.as_raw_nonzero().get();
                     if let Some(Running { id, .. }) = self.running.remove(&pid) {
-                        self.tell(&SupervisorEvent::Exited { id, code: code(status) }, &[]);
+                        self.send_event(&SupervisorEvent::Exited { id, code: code(status) }, &[]);
                     }
                 }
                 Ok(None) => return true,

@@ -117,7 +117,7 @@ mod tests {
                 turn: 1,
                 at_us: 0,
                 begun_us: Some(1),
-                begins_anew: false,
+                is_compacted: false,
                 prompt: CachePrompt::decode(Dialect::AnthropicMessages, body.as_bytes()).expect("a prompt"),
                 reported: None,
             }

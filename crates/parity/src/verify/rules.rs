@@ -136,7 +136,7 @@ impl ParityRules {
             bad(error.span().map_or(0, |span| span.start), error.message().trim().to_owned())
         })?;
         if let Some(format) = file.format.as_ref().filter(|format| *format.get_ref() != RULES_FORMAT) {
-            let why = format!("format {} is not known; this version knows {RULES_FORMAT}", format.get_ref());
+            let why = format!("unknown format {}; this version reads {RULES_FORMAT}", format.get_ref());
             return Err(bad(format.span().start, why));
         }
         let mut rules = Vec::new();
@@ -197,7 +197,7 @@ impl RuleEntry {
             && !["/", "header:", "url:", "method", "lane", "job", "answer:"].into_iter().any(is_place)
         {
             return Err(format!(
-                "`{}` is no pointer; write one as in `/system/0/text` or `header:user-agent`",
+                "`{}` is not a pointer; write one as in `/system/0/text` or `header:user-agent`",
                 self.pointer
             ));
         }
@@ -207,7 +207,7 @@ impl RuleEntry {
             (true, None) => Effect::MaskWhole,
             (true, Some(pattern)) => match Regex::new(&pattern) {
                 Ok(regex) => Effect::Mask(regex),
-                Err(error) => return Err(format!("`pattern` is no regular expression: {error}")),
+                Err(error) => return Err(format!("`pattern` is not a regular expression: {error}")),
             },
         };
         let applies_to = match self.applies_to {
@@ -268,7 +268,7 @@ impl AppliedRules {
     }
 
     /// Returns all rules with their hits.
-    pub(super) fn uses(&self) -> Vec<RuleUse> {
+    pub(super) fn rule_uses(&self) -> Vec<RuleUse> {
         let used = self.rules.iter().map(|AppliedRule { rule, is_applicable, hits }| RuleUse {
             surface: rule.surface,
             pointer: rule.pointer.clone(),

@@ -217,7 +217,7 @@ impl SourceObserver for TrafficLoader {
                 Some(_) => path.to_owned(),
                 None => format!("{} {path}", asked.method),
             },
-            replies_after: outline.spine,
+            replies_after: outline.replies_digest,
             outline,
             side_request: match prompt {
                 Some(_) => SideRequest::default(),
@@ -251,7 +251,7 @@ impl SourceObserver for TrafficLoader {
             Some(_) => heard.whole,
             None => exchange.response.ending == Some(Ending::Complete),
         };
-        exchange.replies_after = self.replies.learn(exchange.outline.spine, heard);
+        exchange.replies_after = self.replies.learn(exchange.outline.replies_digest, heard);
         if let Some(reply) = &heard.reply {
             exchange.reply_id = Some(reply.id.clone());
             self.names.add_reply(reply);
@@ -268,7 +268,7 @@ fn response(answered: &SourceResponse, mut parts: Vec<ResponsePart>) -> Result<R
         (Some(bytes), _) => bytes.clone(),
         // An exchange that was in flight when the recording stopped has none.
         (None, _) if answered.ending.is_none() => Vec::new(),
-        (None, _) => return Err("its body was not kept".to_owned()),
+        (None, _) => return Err("the body was not recorded".to_owned()),
     };
     if let Some(status) = answered.status.filter(|status| !(200..600).contains(status)) {
         return Err(format!("its status is {status}"));

@@ -164,7 +164,7 @@ impl TurnMatcher {
                 |turn: &TurnIndex| traffic.first_attempt(*turn).dialect == Some(request.dialect);
             index.get(&key).into_iter().flatten().copied().filter(has_dialect).collect()
         };
-        let live = request.outline.spine;
+        let live = request.outline.replies_digest;
         let replies = self.recorded_replies.get(&live).copied().unwrap_or(live);
         let turns = lookup(&traffic.by_replies, replies);
         match request.outline.last {

@@ -14,15 +14,19 @@ pub struct ReplayReport {
     /// Number of requests that got a recorded reply.
     pub served: u64,
     /// Number of these that repeated a request whose attempts had all been replayed.
-    pub again: u64,
+    #[serde(rename = "again")]
+    pub repeated: u64,
     /// Turns of agents that were never requested.
-    pub unasked: Vec<TurnRef>,
+    #[serde(rename = "unasked")]
+    pub unrequested: Vec<TurnRef>,
     /// Side calls that were never requested. Their number is not judged.
-    pub unasked_side: Vec<TurnRef>,
+    #[serde(rename = "unasked_side")]
+    pub unrequested_side: Vec<TurnRef>,
     /// First turns that were requested with another text.
     pub reworded: Vec<TurnRef>,
     /// Recorded and live names that differ.
-    pub mapped: Vec<(String, String)>,
+    #[serde(rename = "mapped")]
+    pub renamed: Vec<(String, String)>,
     /// Contradictions between names.
     pub conflicts: Vec<NameConflict>,
     /// Long waits.
@@ -48,11 +52,13 @@ pub struct TurnRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplayWait {
     /// The awaited event.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub awaited: String,
     /// Duration in milliseconds.
     pub ms: u64,
-    /// True if the event came.
-    pub came: bool,
+    /// True if the event occurred in time.
+    #[serde(rename = "came")]
+    pub is_met: bool,
 }
 
 /// A request without a recorded reply.
@@ -61,7 +67,8 @@ pub struct ReplayMiss {
     /// Method and path, such as `POST /v1/messages`.
     pub request: String,
     /// The reason.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
     /// True if the request asks no model, such as a list of models or a health check.
     pub is_side: bool,
     /// The most similar turn.
@@ -80,7 +87,8 @@ pub struct FaultOutcome {
     /// Number of times it was applied.
     pub hits: u32,
     /// The harness's retries of that turn.
-    pub then: Vec<String>,
+    #[serde(rename = "then")]
+    pub retries: Vec<String>,
 }
 
 impl ReplayReport {
@@ -101,7 +109,7 @@ impl ReplayReport {
     /// Returns whether each request got a reply, each recorded turn was requested, and each fault was applied.
     pub fn is_complete(&self) -> bool {
         self.misses.iter().all(|miss| miss.is_side)
-            && self.unasked.is_empty()
+            && self.unrequested.is_empty()
             && self.faults.iter().all(|fault| fault.hits > 0)
     }
 }
@@ -111,22 +119,22 @@ const MAX_ITEMS: usize = 5;
 
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "replayed {} of {} recorded exchanges", self.served - self.again, self.recorded)?;
-        match self.again {
+        write!(f, "replayed {} of {} recorded exchanges", self.served - self.repeated, self.recorded)?;
+        match self.repeated {
             0 => writeln!(f)?,
             1 => writeln!(f, "; answered 1 repeated request")?,
-            again => writeln!(f, "; answered {again} repeated requests")?,
+            repeated => writeln!(f, "; answered {repeated} repeated requests")?,
         }
-        write_list(f, "not requested", &self.unasked, TurnRef::to_string)?;
-        write_list(f, "side call not requested", &self.unasked_side, TurnRef::to_string)?;
+        write_list(f, "not requested", &self.unrequested, TurnRef::to_string)?;
+        write_list(f, "side call not requested", &self.unrequested_side, TurnRef::to_string)?;
         write_list(f, "requested with another text", &self.reworded, TurnRef::to_string)?;
-        write_list(f, "renamed", &self.mapped, |(recorded, live)| format!("`{recorded}` to `{live}`"))?;
+        write_list(f, "renamed", &self.renamed, |(recorded, live)| format!("`{recorded}` to `{live}`"))?;
         write_list(f, "name conflict", &self.conflicts, |conflict| {
             format!("`{}` is both `{}` and `{}`", conflict.recorded, conflict.is, conflict.also)
         })?;
         write_list(f, "waited", &self.waits, |wait| {
-            let came = if wait.came { "" } else { "; it did not come" };
-            format!("{} ms for {}{came}", wait.ms, wait.what)
+            let end = if wait.is_met { "" } else { "; timed out" };
+            format!("{} ms for {}{end}", wait.ms, wait.awaited)
         })?;
         write_list(f, "fault", &self.faults, FaultOutcome::to_string)?;
         self.misses.iter().try_for_each(|miss| miss.fmt(f))?;
@@ -153,12 +161,12 @@ impl fmt::Display for FaultOutcome {
             1 => write!(f, "`{}` was applied; ", self.fault)?,
             hits => write!(f, "`{}` was applied {hits} times; ", self.fault)?,
         }
-        match &self.then[..] {
+        match &self.retries[..] {
             [] => f.write_str("the harness did not retry"),
-            [then @ .., last] if then.len() >= MAX_ITEMS => {
-                write!(f, "{}, …, {last}", then[..MAX_ITEMS - 1].join(", "))
+            [retries @ .., last] if retries.len() >= MAX_ITEMS => {
+                write!(f, "{}, …, {last}", retries[..MAX_ITEMS - 1].join(", "))
             }
-            then => f.write_str(&then.join(", ")),
+            retries => f.write_str(&retries.join(", ")),
         }
     }
 }
@@ -166,7 +174,7 @@ impl fmt::Display for FaultOutcome {
 impl fmt::Display for ReplayMiss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let times = if self.count == 1 { String::new() } else { format!(" ({} times)", self.count) };
-        writeln!(f, "error: no recorded reply for `{}`{times}: {}", self.request, self.why)?;
+        writeln!(f, "error: no recorded reply for `{}`{times}: {}", self.request, self.reason)?;
         if let Some(nearest) = &self.nearest {
             writeln!(f, "  nearest: {nearest}")?;
         }

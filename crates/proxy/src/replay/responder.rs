@@ -144,7 +144,7 @@ impl Responder {
         if is_ordered {
             on_arrival(matched.exchange);
         }
-        self.learn_reply(state, prompt.dialect, outline.spine, matched.exchange, &reply);
+        self.learn_reply(state, prompt.dialect, outline.replies_digest, matched.exchange, &reply);
         Ok(PreparedReply { exchange: matched.exchange, is_ordered, reply, turn: matched.turn, cached })
     }
 
@@ -190,7 +190,7 @@ impl Responder {
         reply: &LiveReply,
     ) {
         let exchange = &self.traffic[exchange];
-        if replies_before == exchange.outline.spine && reply.has_body(&exchange.response.body) {
+        if replies_before == exchange.outline.replies_digest && reply.has_body(&exchange.response.body) {
             return;
         }
         let heard = LaneResponse::decode(dialect, reply.status.unwrap_or(200), &reply.body());
@@ -255,13 +255,13 @@ impl Responder {
                 "" => format!("{} /", request.method),
                 path => format!("{} {}", request.method, shortened(path)),
             },
-            why: no_match.why,
+            reason: no_match.why,
             is_side,
             nearest: nearest.map(|exchange| self.turn_ref(exchange)),
             difference: nearest.and_then(|exchange| self.difference(exchange, request)),
             count: 1,
         };
-        let mut message = format!("replay: {}", miss.why);
+        let mut message = format!("replay: {}", miss.reason);
         if let Some(nearest) = &miss.nearest {
             message.push_str(&format!("; nearest: turn {} of lane `{}`", nearest.turn, nearest.lane));
         }
@@ -304,16 +304,16 @@ impl Responder {
         let faults = self.faults.iter().zip(&state.faults).map(|(fault, progress)| FaultOutcome {
             fault: fault.to_string(),
             hits: progress.hits,
-            then: progress.retries.clone(),
+            retries: progress.retries.clone(),
         });
         ReplayReport {
             recorded: self.traffic.len(),
             served: state.served,
-            again: state.repeated,
-            unasked: refs(&agents),
-            unasked_side: refs(&side),
+            repeated: state.repeated,
+            unrequested: refs(&agents),
+            unrequested_side: refs(&side),
             reworded: refs(&state.reworded),
-            mapped: state.names.changed(),
+            renamed: state.names.changed(),
             conflicts: state.names.conflicts().to_vec(),
             waits: Vec::new(),
             misses: state.misses.clone(),

@@ -253,8 +253,8 @@ impl ReplyScheduler {
         }
     }
 
-    fn report_wait(&self, what: String, time: Duration, came: bool) {
-        self.lock().waits.push(ReplayWait { what, ms: time.as_millis() as u64, came });
+    fn report_wait(&self, awaited: String, time: Duration, is_met: bool) {
+        self.lock().waits.push(ReplayWait { awaited, ms: time.as_millis() as u64, is_met });
     }
 }
 

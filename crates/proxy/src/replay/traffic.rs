@@ -123,7 +123,7 @@ impl RecordedTraffic {
         for (turn, recorded) in self.turns.iter().enumerate() {
             for attempt in &recorded.attempts {
                 let outline = &self.exchanges[attempt.0].outline;
-                push_new(self.by_replies.entry(outline.spine).or_default(), TurnIndex(turn));
+                push_new(self.by_replies.entry(outline.replies_digest).or_default(), TurnIndex(turn));
                 if let Some(last) = outline.last {
                     push_new(self.by_last_reply.entry(last).or_default(), TurnIndex(turn));
                 }

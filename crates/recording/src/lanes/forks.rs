@@ -12,8 +12,9 @@ use super::tracker::{LaneTracker, TurnIndex, TurnState};
 
 impl LaneTracker {
     /// Makes the parentless forks before a lane its children. Calls that were made before belong to the lane.
-    pub(super) fn adopt_forks(&mut self, lane: usize, spine: u64) {
-        let orphans = self.turns_by_spine.get(&spine).into_iter().flatten().filter(|at| self.is_orphan(at));
+    pub(super) fn adopt_forks(&mut self, lane: usize, replies_digest: u64) {
+        let orphans =
+            self.turns_by_replies.get(&replies_digest).into_iter().flatten().filter(|at| self.is_orphan(at));
         for (fork, _) in orphans.copied().collect::<Vec<_>>() {
             (self.lanes[fork].origin.branch, self.lanes[fork].origin.is_fork) = (Some((lane, 0)), true);
             let said_before = self.calls.iter_mut().filter(|call| call.at == (fork, 0) && call.made_at == 0);

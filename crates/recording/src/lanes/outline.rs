@@ -12,7 +12,7 @@ use super::{Identity, LaneResponse};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
     /// Digest of all replies.
-    pub spine: u64,
+    pub replies_digest: u64,
     /// Digest of the last reply's last call, or of its text.
     pub last: Option<u64>,
     /// Digest of all replies and of the harness's texts and results between them.
@@ -35,7 +35,7 @@ pub struct Outline {
 #[derive(Clone, Debug, Default)]
 pub struct Replies {
     items: HashMap<String, Vec<Atom>>,
-    spines: HashMap<String, u64>,
+    replies_digests: HashMap<String, u64>,
 }
 
 /// Returns the texts of user messages, or all if there are none. System messages differ between versions.
@@ -49,9 +49,9 @@ impl Replies {
     /// Builds the outline of a request.
     pub fn outline(&self, prompt: &Prompt, identity: &Identity) -> Outline {
         let request = LaneRequest::of(prompt, &self.items, &mut InstructionDigests::default());
-        let followed = identity.follows.as_ref().and_then(|reply| self.spines.get(reply)).copied();
+        let followed = identity.follows.as_ref().and_then(|reply| self.replies_digests.get(reply)).copied();
         Outline {
-            spine: followed.unwrap_or(request.spine()),
+            replies_digest: followed.unwrap_or(request.replies_digest()),
             last: request.last_atom,
             history: request.history,
             is_first: followed.is_none() && request.is_first(),
@@ -63,12 +63,12 @@ impl Replies {
         }
     }
 
-    /// Stores a reply to a request with that spine. Returns the spine after the reply.
-    pub fn learn(&mut self, spine: u64, response: &LaneResponse) -> u64 {
-        let Some(reply) = &response.reply else { return spine };
+    /// Stores a reply to a request with that `replies_digest`. Returns the digest after the reply.
+    pub fn learn(&mut self, replies_digest: u64, response: &LaneResponse) -> u64 {
+        let Some(reply) = &response.reply else { return replies_digest };
         let atoms = atoms(reply);
-        let after = atoms.iter().fold(spine, |spine, atom| extended(spine, *atom));
-        self.spines.insert(reply.id.clone(), after);
+        let after = atoms.iter().fold(replies_digest, |digest, atom| extended(digest, *atom));
+        self.replies_digests.insert(reply.id.clone(), after);
         self.items.extend(response.items.iter().map(|item| (item.clone(), atoms.clone())));
         after
     }

@@ -63,9 +63,9 @@ impl LaneTracker {
             return None;
         }
         let turns = self
-            .turns_by_next_spine
-            .get(&request.spine())
-            .or_else(|| self.turns_by_spine.get(&request.spine()))?;
+            .turns_by_replies_after
+            .get(&request.replies_digest())
+            .or_else(|| self.turns_by_replies.get(&request.replies_digest()))?;
         self.best_turn(request, identity, &mut turns.iter()).map(|at| at.0)
     }
 
@@ -178,15 +178,15 @@ impl LaneTracker {
                 && self.lanes[at.0].identity.agrees_with(identity)
         };
         let is_head = |at: &&TurnIndex| self.lanes[at.0].turns.len() == at.1 + 1;
-        let of = |index: &HashMap<u64, Vec<TurnIndex>>, spine: &u64| -> Vec<TurnIndex> {
-            index.get(spine).into_iter().flatten().filter(agrees).copied().collect()
+        let of = |index: &HashMap<u64, Vec<TurnIndex>>, replies: &u64| -> Vec<TurnIndex> {
+            index.get(replies).into_iter().flatten().filter(agrees).copied().collect()
         };
         let best = |turns: &mut dyn Iterator<Item = &TurnIndex>| self.best_turn(request, identity, turns);
         let turn = |at: &TurnIndex| &self.lanes[at.0].turns[at.1];
-        let spine = request.spine();
+        let replies_digest = request.replies_digest();
 
-        let awaited = of(&self.turns_by_next_spine, &spine);
-        let asked = of(&self.turns_by_spine, &spine);
+        let awaited = of(&self.turns_by_replies_after, &replies_digest);
+        let asked = of(&self.turns_by_replies, &replies_digest);
         // A failed fork is retried while its parent waits at the fork point, and so is a failed side question.
         let begins_there =
             |at: &TurnIndex| self.lanes[at.0].origin.is_fork || self.lanes[at.0].origin.is_side_question;
@@ -197,7 +197,7 @@ impl LaneTracker {
         let told = is_marked_fork(request);
         if let Some(at) = best(&mut awaited.iter().filter(is_head)) {
             let behind = (at.0, at.1 + 1);
-            // An empty reply does not change the spine, so the rest of the history decides.
+            // An empty reply does not change the digest, so the rest of the history decides.
             return match self.fork_call(request, at) {
                 // A summary, or the agent's final answer: known when the agent continues or does not.
                 _ if lacks_tools(&at) => Placement::SideQuestion(at.0),
@@ -236,13 +236,13 @@ impl LaneTracker {
             };
         }
         // The last reply is unknown: still in flight, cut, or never recorded.
-        for (index, spine) in request.spines.iter().enumerate().rev().skip(1) {
+        for (index, replies_digest) in request.replies_digests.iter().enumerate().rev().skip(1) {
             let opens_alike = |at: &&TurnIndex| {
                 index > 0
                     || self.lanes[at.0].gaps.first().map(|gap| &gap.texts) == Some(&request.gaps[0].texts)
             };
             let unknown = |at: &&TurnIndex| is_head(at) && !turn(at).is_whole() && opens_alike(at);
-            if let Some(at) = best(&mut of(&self.turns_by_spine, spine).iter().filter(unknown)) {
+            if let Some(at) = best(&mut of(&self.turns_by_replies, replies_digest).iter().filter(unknown)) {
                 return Placement::Next(at.0, None);
             }
         }
@@ -252,8 +252,10 @@ impl LaneTracker {
                 false => Placement::Branch((at.0, at.1 + 1)),
             };
         }
-        for spine in request.spines.iter().rev().skip(1).take(request.spines.len().saturating_sub(2)) {
-            if let Some(at) = best(&mut of(&self.turns_by_next_spine, spine).iter()) {
+        for replies_digest in
+            request.replies_digests.iter().rev().skip(1).take(request.replies_digests.len().saturating_sub(2))
+        {
+            if let Some(at) = best(&mut of(&self.turns_by_replies_after, replies_digest).iter()) {
                 return Placement::Branch((at.0, at.1 + 1));
             }
         }
@@ -268,7 +270,7 @@ impl LaneTracker {
     /// one that was not continued yet, then the one with most words in common.
     fn find_reworded(&self, request: &LaneRequest, identity: &Identity) -> Option<usize> {
         let alike = self.lanes_by_setup.get(&request.setup())?;
-        if request.spines.len() != 2 || !request.results.is_empty() {
+        if request.replies_digests.len() != 2 || !request.results.is_empty() {
             return None;
         }
         let is_it = |lane: &&usize| {

@@ -1,6 +1,6 @@
 //! Requests reduced to what identifies their lane.
 //!
-//! The replies of the model are the spine of a conversation. A reply is represented by the ids of its calls, or
+//! The replies of the model identify a conversation. A reply is represented by the ids of its calls, or
 //! by its text if it makes no calls. Harnesses move cache markers, turn arrays into strings, drop thinking and
 //! rewrite their own texts, but they send these ids back. The content between two replies is a [`Gap`].
 
@@ -23,13 +23,13 @@ pub(super) type Atom = u64;
 /// Request, reduced.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LaneRequest {
-    /// Digest of the spine after each atom. The first one is that of the empty spine.
-    pub(super) spines: Vec<u64>,
+    /// Digest of the replies after each atom. The first one is that of no replies.
+    pub(super) replies_digests: Vec<u64>,
     /// Contents before, between and after the replies.
     pub(super) gaps: Vec<Gap>,
-    /// Digest of spine and gaps.
+    /// Digest of replies and gaps.
     pub(super) history: u64,
-    /// Last atom of the spine.
+    /// Last atom of the replies.
     pub(super) last_atom: Option<Atom>,
     /// Digest of the system prompt without words that contain digits.
     pub(super) system: u64,
@@ -104,7 +104,7 @@ impl LaneRequest {
             newest: Vec::new(),
             results: Vec::new(),
         };
-        reader.request.spines.push(digest(&()));
+        reader.request.replies_digests.push(digest(&()));
         reader.request.gaps.push(Gap::default());
         for message in prompt.conversation() {
             for part in &message.parts {
@@ -116,7 +116,8 @@ impl LaneRequest {
         request.new_texts =
             newest.iter().map(|(role, text)| InjectedText { role: *role, text: (*text).into() }).collect();
         request.results = results.into_iter().map(carried).collect();
-        request.history = digest(&(request.spines.last(), request.gaps.iter().map(key).collect::<Vec<_>>()));
+        request.history =
+            digest(&(request.replies_digests.last(), request.gaps.iter().map(key).collect::<Vec<_>>()));
         let instructions = || prompt.instructions().filter_map(|part| text_of(&part.block));
         let texts: Vec<&str> = instructions().collect();
         (request.system, request.instruction_sample) = digests.of(&texts);
@@ -131,9 +132,9 @@ impl LaneRequest {
         request
     }
 
-    /// Returns the digest of the entire spine.
-    pub(super) fn spine(&self) -> u64 {
-        self.spines.last().copied().unwrap_or_default()
+    /// Returns the digest of all replies.
+    pub(super) fn replies_digest(&self) -> u64 {
+        self.replies_digests.last().copied().unwrap_or_default()
     }
 
     /// Returns the digest of everything that a new conversation shares with an earlier one.
@@ -143,7 +144,7 @@ impl LaneRequest {
 
     /// Returns whether the request has no replies yet.
     pub(super) fn is_first(&self) -> bool {
-        self.spines.len() == 1
+        self.replies_digests.len() == 1
     }
 }
 
@@ -161,7 +162,7 @@ pub(super) struct InstructionDigests {
 impl InstructionDigests {
     /// Returns the digest of instructions, and a sample of their words.
     fn of(&mut self, instructions: &[&str]) -> (u64, Vec<u64>) {
-        let hear = || {
+        let compute = || {
             let blanked: Vec<Vec<&str>> = instructions.iter().copied().map(blanked).collect();
             let mut words: Vec<u64> = blanked.iter().flatten().copied().map(digest).collect();
             words.sort_unstable();
@@ -169,7 +170,7 @@ impl InstructionDigests {
             words.truncate(SAMPLED_WORDS);
             (digest(&blanked), words)
         };
-        self.known.entry(digest(instructions)).or_insert_with(hear).clone()
+        self.known.entry(digest(instructions)).or_insert_with(compute).clone()
     }
 }
 
@@ -249,10 +250,10 @@ impl<'i> Reader<'i> {
             return;
         }
         for atom in self.group.drain(..) {
-            self.request.spines.push(extended(self.request.spine(), atom));
+            self.request.replies_digests.push(extended(self.request.replies_digest(), atom));
             self.request.last_atom = Some(atom);
         }
-        let at = self.request.spines.len() - 1;
+        let at = self.request.replies_digests.len() - 1;
         self.request.gaps.push(Gap { at, ..Gap::default() });
         self.newest.clear();
         self.results.clear();
@@ -263,7 +264,7 @@ impl<'i> Reader<'i> {
     }
 }
 
-/// Returns the atoms that a reply adds to the spine.
+/// Returns the atoms that a reply adds to the digest.
 pub(super) fn atoms(reply: &Reply) -> Vec<Atom> {
     let mut atoms: Vec<Atom> = Vec::new();
     for call in reply.calls() {
@@ -279,9 +280,9 @@ pub(super) fn atoms(reply: &Reply) -> Vec<Atom> {
     atoms
 }
 
-/// Returns the digest of a spine with one more atom.
-pub(super) fn extended(spine: u64, atom: Atom) -> u64 {
-    digest(&(spine, atom))
+/// Returns the digest of replies with one more atom.
+pub(super) fn extended(replies_digest: u64, atom: Atom) -> u64 {
+    digest(&(replies_digest, atom))
 }
 
 pub(super) fn atom_of_call(id: &CallId) -> Atom {

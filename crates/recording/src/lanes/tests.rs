@@ -573,7 +573,7 @@ fn what_all_agents_share_names_none_of_them() {
 }
 
 #[test]
-fn who_carries_a_history_without_its_tools_is_not_the_agent() {
+fn a_history_without_the_agents_tools_is_not_the_agent() {
     check(
         "
         > r1 agent/Read | u:do it
@@ -687,7 +687,7 @@ fn a_call_is_learned_from_the_history_where_its_reply_is_lost() {
 }
 
 #[test]
-fn who_only_quotes_a_prompt_is_nobodys_agent() {
+fn a_quoted_prompt_does_not_make_a_sub_agent() {
     check(
         "
         > r1 agent/Task | u:do it
@@ -759,7 +759,7 @@ fn a_question_aside_has_other_instructions() {
 }
 
 #[test]
-fn who_answers_open_calls_that_are_answered_otherwise_later_is_a_fork() {
+fn other_answers_to_open_calls_make_a_fork() {
     // The calls do not contain the prompts of their forks.
     check(
         "
@@ -856,7 +856,7 @@ fn a_turn_that_is_taken_back_is_no_fork() {
 }
 
 #[test]
-fn who_is_told_that_it_is_a_fork_is_one() {
+fn a_prompt_that_names_a_fork_makes_a_fork() {
     check(
         "
         > r1 agent/Skill | u:do it

@@ -25,10 +25,10 @@ pub struct LaneTracker {
     pub(super) prompts: PromptIndex,
     pub(super) other_requests: Vec<(String, RequestId, u64)>,
     positions: HashMap<RequestId, (usize, usize, usize)>,
-    /// Turns by the spine before their reply.
-    pub(super) turns_by_spine: HashMap<u64, Vec<TurnIndex>>,
-    /// Turns by the spine after their reply.
-    pub(super) turns_by_next_spine: HashMap<u64, Vec<TurnIndex>>,
+    /// Turns by the digest of the replies before theirs.
+    pub(super) turns_by_replies: HashMap<u64, Vec<TurnIndex>>,
+    /// Turns by the digest of the replies up to and including theirs.
+    pub(super) turns_by_replies_after: HashMap<u64, Vec<TurnIndex>>,
     /// Lanes by the digest of their first request.
     pub(super) lanes_by_first_request: HashMap<u64, Vec<usize>>,
     /// Lanes by their dialect, model, system prompt and tools.
@@ -109,7 +109,7 @@ pub(super) struct LaneSetup {
 
 #[derive(Debug)]
 pub(super) struct TurnState {
-    pub(super) spine: u64,
+    pub(super) replies_digest: u64,
     pub(super) history: u64,
     pub(super) attempts: Vec<Attempt>,
     pub(super) reply: Option<TurnReply>,
@@ -130,7 +130,7 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TurnReply {
     /// Spine after the reply.
-    pub(super) spine: u64,
+    pub(super) replies_digest: u64,
     pub(super) calls: Vec<usize>,
     pub(super) text: Option<String>,
     pub(super) stop: Option<StopReason>,
@@ -188,7 +188,8 @@ impl LaneTracker {
         let followed = identity.follows.as_ref().and_then(|reply| self.turns_by_reply.get(reply)).copied();
         if let Some(at) = followed {
             let turn = &self.lanes[at.0].turns[at.1];
-            request.spines = vec![turn.reply.as_ref().map_or(turn.spine, |reply| reply.spine)];
+            request.replies_digests =
+                vec![turn.reply.as_ref().map_or(turn.replies_digest, |reply| reply.replies_digest)];
         }
         let place = match followed {
             Some(at) => self.place_after_reply(&request, at),
@@ -223,8 +224,12 @@ impl LaneTracker {
         let numbers: Vec<usize> = unheard.iter().map(|call| self.note_call(call, at, made_at)).collect();
         if let Some((lane, turn)) = before {
             let turn = &mut self.lanes[lane].turns[turn];
-            let spine = turn.spine;
-            turn.reply.get_or_insert_with(|| TurnReply { spine, calls: numbers, ..TurnReply::default() });
+            let replies_digest = turn.replies_digest;
+            turn.reply.get_or_insert_with(|| TurnReply {
+                replies_digest,
+                calls: numbers,
+                ..TurnReply::default()
+            });
         }
     }
 
@@ -252,7 +257,8 @@ impl LaneTracker {
         turn_state.attempts[attempt].whole = response.whole;
         let Some(reply) = &response.reply else { return };
         let atoms = atoms(reply);
-        let spine = atoms.iter().fold(turn_state.spine, |spine, atom| extended(spine, *atom));
+        let replies_digest =
+            atoms.iter().fold(turn_state.replies_digest, |digest, atom| extended(digest, *atom));
         let counts = response.whole || turn_state.reply.is_none();
         // A request may have carried these calls before the reply's end was seen.
         let known = turn_state.reply.as_ref().map_or_else(Vec::new, |reply| reply.calls.clone());
@@ -264,13 +270,13 @@ impl LaneTracker {
         if counts {
             let text = reply.text().map(|text| shortened(&text).to_owned());
             let (stop, usage) = (reply.stop.clone(), reply.usage);
-            let replied = TurnReply { spine, calls, text, stop, usage };
+            let replied = TurnReply { replies_digest, calls, text, stop, usage };
             self.lanes[lane].turns[turn].reply = Some(replied);
         }
         if let (Some(subject), Some(text)) = (self.lanes[lane].subject, reply.text()) {
             self.lanes[subject].notes.push(shortened(&text).to_owned());
         }
-        self.turns_by_next_spine.entry(spine).or_default().push(at);
+        self.turns_by_replies_after.entry(replies_digest).or_default().push(at);
         self.turns_by_reply.insert(reply.id.clone(), at);
         self.items.extend(response.items.iter().map(|item| (item.clone(), atoms.clone())));
         self.turns_by_atom.extend(atoms.into_iter().map(|atom| (atom, at)));
@@ -298,7 +304,7 @@ impl LaneTracker {
             }
             Placement::ForkParent => {
                 let lane = self.add_lane(LaneOrigin::default(), request, identity);
-                self.adopt_forks(lane, request.spine());
+                self.adopt_forks(lane, request.replies_digest());
                 (lane, None)
             }
         };
@@ -314,7 +320,7 @@ impl LaneTracker {
             mark.into_iter().chain(compare_gaps(&state.gaps, &request.gaps).filter(|_| mark.is_none()));
         let turn = state.turns.len();
         state.turns.push(TurnState {
-            spine: request.spine(),
+            replies_digest: request.replies_digest(),
             history: request.history,
             attempts: Vec::new(),
             reply: None,
@@ -327,7 +333,7 @@ impl LaneTracker {
             state.turns[turn].texts =
                 texts.map(|said| InjectedText { text: shortened(&said.text).to_owned(), ..said }).collect();
         }
-        self.turns_by_spine.entry(request.spine()).or_default().push((lane, turn));
+        self.turns_by_replies.entry(request.replies_digest()).or_default().push((lane, turn));
         (lane, turn)
     }
 

@@ -150,7 +150,7 @@ impl Envelope {
             }
         }
         for lane in &mut envelope.lanes {
-            hang(lane, &mut children);
+            attach_children(lane, &mut children);
         }
         envelope
     }
@@ -168,7 +168,7 @@ impl Envelope {
     }
 }
 
-fn hang(lane: &mut SessionLane, waiting: &mut Vec<SessionLane>) {
+fn attach_children(lane: &mut SessionLane, waiting: &mut Vec<SessionLane>) {
     let id = lane.id.clone();
     let (mut mine, others) =
         waiting.drain(..).partition(|child: &SessionLane| child.parent.as_ref() == Some(&id));
@@ -180,7 +180,7 @@ fn hang(lane: &mut SessionLane, waiting: &mut Vec<SessionLane>) {
         call.started.extend(started);
     }
     for call in lane.turns.iter_mut().flat_map(|turn| &mut turn.calls) {
-        call.started.iter_mut().for_each(|child| hang(child, waiting));
+        call.started.iter_mut().for_each(|child| attach_children(child, waiting));
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use wire::{Ending, Header};
 
-use super::{FORMAT, Stand};
+use super::{AttemptPosition, FORMAT};
 use crate::source::{Content, Origin, SourceRequest, SourceResponse};
 
 /// Request of one attempt at a turn.
@@ -80,24 +80,24 @@ enum Body {
 }
 
 impl<'t> Place<'t> {
-    fn new(stand: &Stand<'t>) -> Self {
+    fn new(position: &AttemptPosition<'t>) -> Self {
         Self {
             format: FORMAT,
-            request_id: &stand.turn.attempts[stand.attempt],
-            seq: stand.turn.seq,
-            lane: &stand.lane.id,
-            turn: stand.turn.turn,
-            attempt: stand.attempt + 1,
-            session_id: stand.lane.session.as_deref(),
-            agent_id: stand.lane.agent.as_deref(),
+            request_id: &position.turn.attempts[position.attempt],
+            seq: position.turn.seq,
+            lane: &position.lane.id,
+            turn: position.turn.turn,
+            attempt: position.attempt + 1,
+            session_id: position.lane.session.as_deref(),
+            agent_id: position.lane.agent.as_deref(),
         }
     }
 }
 
 impl<'t> RequestFile<'t> {
-    pub(super) fn new(stand: &Stand<'t>, request: &'t SourceRequest) -> Self {
+    pub(super) fn new(position: &AttemptPosition<'t>, request: &'t SourceRequest) -> Self {
         Self {
-            place: Place::new(stand),
+            place: Place::new(position),
             phase: "request",
             timestamp: request.timestamp.as_deref(),
             method: &request.method,
@@ -117,12 +117,16 @@ impl<'t> RequestFile<'t> {
 }
 
 impl<'t> ResponseFile<'t> {
-    pub(super) fn new(stand: &Stand<'t>, request: &SourceRequest, response: &'t SourceResponse) -> Self {
+    pub(super) fn new(
+        position: &AttemptPosition<'t>,
+        request: &SourceRequest,
+        response: &'t SourceResponse,
+    ) -> Self {
         let body = request.body.bytes.as_deref().unwrap_or_default();
         let decoded = response.decode(wire::dialect::Dialect::detect(&request.url, body));
         let message = decoded.message.and_then(|message| String::from_utf8(message).ok());
         Self {
-            place: Place::new(stand),
+            place: Place::new(position),
             phase: "response",
             timestamp: response.timestamp.as_deref(),
             status: response.status,

@@ -106,13 +106,13 @@ struct LaneEntry<'n> {
 
 /// Position of an exchange: lane, turn, and attempt.
 #[derive(Clone, Copy)]
-struct Stand<'n> {
+struct AttemptPosition<'n> {
     lane: &'n Lane,
     turn: &'n Turn,
     attempt: usize,
 }
 
-impl Stand<'_> {
+impl AttemptPosition<'_> {
     fn is_last(&self) -> bool {
         self.attempt + 1 == self.turn.attempts.len()
     }
@@ -180,28 +180,30 @@ pub fn session(source: &Source, exported: Option<&Envelope>) -> (OrderedExchange
 
 /// Builds the session as one tree from the wire alone.
 pub fn envelope(source: &Source, ordered: &OrderedExchanges) -> Envelope {
-    let stands = stands(ordered);
+    let positions = attempt_positions(ordered);
     let mut turns = HashMap::new();
     for n in 0..source.len() {
         let Ok(request) = source.request(n) else { continue };
-        let Some(stand) = stands.get(&request.id).filter(|stand| stand.is_last()) else { continue };
+        let Some(position) = positions.get(&request.id).filter(|position| position.is_last()) else {
+            continue;
+        };
         let response = source.response(n).ok().flatten();
-        let (turn, model) = session_turn(stand, &request, response.as_ref());
+        let (turn, model) = session_turn(position, &request, response.as_ref());
         turns.insert(request.id, (turn, model));
     }
     assemble(ordered, turns)
 }
 
-fn stands(ordered: &OrderedExchanges) -> HashMap<RequestId, Stand<'_>> {
-    let mut stands = HashMap::new();
+fn attempt_positions(ordered: &OrderedExchanges) -> HashMap<RequestId, AttemptPosition<'_>> {
+    let mut positions = HashMap::new();
     for lane in &ordered.lanes.lanes {
         for turn in &lane.turns {
             for (attempt, request) in turn.attempts.iter().enumerate() {
-                stands.insert(request.clone(), Stand { lane, turn, attempt });
+                positions.insert(request.clone(), AttemptPosition { lane, turn, attempt });
             }
         }
     }
-    stands
+    positions
 }
 
 type Turns = HashMap<RequestId, (SessionTurn, Option<String>)>;
@@ -211,30 +213,30 @@ fn write_turns<'o>(
     ordered: &'o OrderedExchanges,
     dir: &Path,
 ) -> Result<(HashMap<RequestId, AttemptEntry<'o>>, Envelope), NormalizeError> {
-    let stands = stands(ordered);
+    let positions = attempt_positions(ordered);
     let mut entries = HashMap::new();
     let mut turns = Turns::new();
     for n in 0..source.len() {
         // Unreadable requests are listed as problems already.
         let Ok(request) = source.request(n) else { continue };
-        let Some(stand) = stands.get(&request.id) else { continue };
+        let Some(position) = positions.get(&request.id) else { continue };
         let response = source.response(n).ok().flatten();
         let write = |name: &str, bytes: &[u8]| {
             let path = dir.join(name);
             fs::write(&path, bytes).map_err(|source| NormalizeError::Write { path, source })
         };
-        let (request_file, response_file) = (stand.file("request"), stand.file("response"));
-        write(&request_file, &RequestFile::new(stand, &request).to_json())?;
+        let (request_file, response_file) = (position.file("request"), position.file("response"));
+        write(&request_file, &RequestFile::new(position, &request).to_json())?;
         if let Some(response) = &response {
-            write(&response_file, &ResponseFile::new(stand, &request, response).to_json())?;
+            write(&response_file, &ResponseFile::new(position, &request, response).to_json())?;
         }
-        if stand.is_last() {
-            turns.insert(request.id.clone(), session_turn(stand, &request, response.as_ref()));
+        if position.is_last() {
+            turns.insert(request.id.clone(), session_turn(position, &request, response.as_ref()));
         }
         let is_raw = request.body.origin.is_raw()
             && response.as_ref().is_none_or(|response| response.body.origin.is_raw());
         let entry = AttemptEntry {
-            request_id: &stand.turn.attempts[stand.attempt],
+            request_id: &position.turn.attempts[position.attempt],
             request: request_file,
             response: response.is_some().then_some(response_file),
             raw: is_raw,
@@ -246,7 +248,7 @@ fn write_turns<'o>(
 
 /// Builds the turn of a request and its reply, and returns the requested model.
 fn session_turn(
-    stand: &Stand<'_>,
+    position: &AttemptPosition<'_>,
     request: &SourceRequest,
     response: Option<&SourceResponse>,
 ) -> (SessionTurn, Option<String>) {
@@ -254,8 +256,8 @@ fn session_turn(
     let dialect = wire::dialect::Dialect::detect(&request.url, body);
     let prompt = dialect.and_then(|dialect| dialect.decode_request(body).ok());
     let decoded = response.map(|response| response.decode(dialect)).unwrap_or_default();
-    let Stand { turn, .. } = stand;
-    let (results, injected) = prompt.as_ref().map(|prompt| brought(prompt, turn)).unwrap_or_default();
+    let AttemptPosition { turn, .. } = position;
+    let (results, injected) = prompt.as_ref().map(|prompt| new_input(prompt, turn)).unwrap_or_default();
     let model = prompt.and_then(|prompt| prompt.model);
     (
         SessionTurn {
@@ -287,7 +289,7 @@ fn calls(decoded: &LaneResponse) -> Vec<SessionCall> {
 }
 
 /// Returns the complete results and texts of a request after the last reply.
-fn brought(prompt: &Prompt, turn: &Turn) -> (Vec<SessionResult>, Vec<SessionText>) {
+fn new_input(prompt: &Prompt, turn: &Turn) -> (Vec<SessionResult>, Vec<SessionText>) {
     let texts = |blocks: &[Block]| {
         let text = |block: &Block| match block {
             Block::Text { text } => Some(text.clone()),

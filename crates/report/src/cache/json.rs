@@ -58,8 +58,8 @@ fn request(request: &Explanation, shown: Option<&ByteDiff>) -> Value {
         "after": request.after,
         "missed": miss.map_or(0, |miss| miss.tokens),
         "cost_usd": dollars(miss.and_then(|miss| miss.usd)),
-        "before": shown.map(|shown| &shown.there),
-        "now": shown.map(|shown| &shown.here),
+        "before": shown.map(|shown| &shown.previous),
+        "now": shown.map(|shown| &shown.current),
         "at_stake": stake.map(|stake| json!({"tool": stake.tool, "tokens": stake.tokens, "cost_usd": dollars(stake.usd)})),
     })
 }

@@ -18,7 +18,7 @@ const INDENT: &str = "     ";
 pub fn cache_text(of: &CacheView<'_>, width: usize) -> String {
     let mut lines = Vec::new();
     if of.explained.requests.is_empty() {
-        lines.push("no model was asked".to_owned());
+        lines.push("no model requests".to_owned());
         lines.extend(left_out(of, width));
         return lines.join("\n") + "\n";
     }
@@ -28,7 +28,7 @@ pub fn cache_text(of: &CacheView<'_>, width: usize) -> String {
     lines.extend(rows.next());
     for (request, row) in of.explained.requests.iter().zip(rows) {
         lines.push(row);
-        for text in about(request, of.shown.get(&request.id)) {
+        for text in describe_miss(request, of.shown.get(&request.id)) {
             lines.push(shown_value(&format!("{INDENT}{text}"), INDENT.len() + "was ".len(), width));
         }
     }
@@ -55,13 +55,13 @@ fn left_out(of: &CacheView<'_>, width: usize) -> Vec<String> {
     let count = if requests == 1 { "1 request".to_owned() } else { format!("{requests} requests") };
     let written = usage.cache_write_5m + usage.cache_write_1h;
     let [read, written, input] = [usage.cache_read, written, usage.input].map(short);
-    let told = [
-        format!("not in the sums: {count} of which only the usage is left, as"),
-        format!("of forks without a transcript: {read} read, {written} written, {input} input"),
+    let lines = [
+        format!("not in the sums: {count} known only by usage"),
+        format!("(forks without a transcript): {read} read, {written} written, {input} input"),
     ];
     match width < USUAL_WIDTH {
-        true => vec![wrap(&told.join(" "), 0, width)],
-        false => told.map(|line| fit(&line, width)).to_vec(),
+        true => vec![wrap(&lines.join(" "), 0, width)],
+        false => lines.map(|line| fit(&line, width)).to_vec(),
     }
 }
 
@@ -121,31 +121,31 @@ fn row(request: &Explanation, lane: usize) -> Vec<String> {
 }
 
 /// Describes a broken prefix and its cost.
-fn about(request: &Explanation, shown: Option<&ByteDiff>) -> Vec<String> {
+fn describe_miss(request: &Explanation, shown: Option<&ByteDiff>) -> Vec<String> {
     let Some(miss) = &request.miss else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     let pointer = shown.map_or(&miss.pointer, |shown| &shown.pointer);
     let after = request.after.as_ref().map_or(String::new(), |after| format!(", against {after}"));
     match &miss.at_stake {
         None => {
-            told.push(format!("+{} tokens{}{after}", group_digits(miss.tokens), cost(miss.usd)));
-            told.push(format!("block {} at {}", miss.block, plain(pointer)));
+            lines.push(format!("+{} tokens{}{after}", group_digits(miss.tokens), cost(miss.usd)));
+            lines.push(format!("block {} at {}", miss.block, plain(pointer)));
         }
         Some(stake) => {
-            told.push(format!(
+            lines.push(format!(
                 "{} at {}: deferred, so not in the prefix",
                 plain(&stake.tool),
                 plain(pointer)
             ));
             let cost = cost(stake.usd);
-            told.push(format!("where that is not heeded: +{} tokens{cost}", group_digits(stake.tokens)));
+            lines.push(format!("without deferral: +{} tokens{cost}", group_digits(stake.tokens)));
         }
     }
     if let Some(shown) = shown {
-        told.push(Tone::Bad.paint(&format!("was {}", plain(&shown.there))));
-        told.push(Tone::Good.paint(&format!("now {}", plain(&shown.here))));
+        lines.push(Tone::Bad.paint(&format!("was {}", plain(&shown.previous))));
+        lines.push(Tone::Good.paint(&format!("now {}", plain(&shown.current))));
     }
-    told
+    lines
 }
 
 fn cost(usd: Option<f64>) -> String {
@@ -206,7 +206,7 @@ mod tests {
     use crate::terminal::terminal_text;
 
     /// A lane that starts, one with a broken prefix, and one without a miss.
-    fn told(width: usize) -> String {
+    fn render(width: usize) -> String {
         let id = |n: u32| RequestId::new(format!("r00000{n}"));
         let request = |n: u32, lane: &str, reason: Option<Reason>| {
             let usage = Usage { input: 70, cache_read: 13_500, cache_write_5m: 1_200, ..Usage::default() };
@@ -239,8 +239,11 @@ mod tests {
         });
         broke.after = Some(id(1));
         let text = "It is late. Keep the cutting wet. Keep the cutting wet.".to_owned();
-        let shown =
-            ByteDiff { pointer: "/messages/3/content/0/text".to_owned(), here: text.clone(), there: text };
+        let shown = ByteDiff {
+            pointer: "/messages/3/content/0/text".to_owned(),
+            current: text.clone(),
+            previous: text,
+        };
         let requests = vec![request(1, "main", Some(Reason::Cold)), broke, request(3, "sub-2", None)];
         let lanes =
             requests.iter().map(|it| (it.lane.clone(), CacheTotals::of(std::iter::once(it)))).collect();
@@ -273,15 +276,15 @@ mod tests {
             sub-1           1  13.5k   1.2k     70   2.0k   0.0058   0.0058    0.0058
             sub-2           1  13.5k   1.2k     70      0   0.0058   0.0058    0.0058
             together        3  40.5k   3.6k    210   2.0k   0.0175   0.0175    0.0175
-            not in the sums: 1 request of which only the usage is left, as
-            of forks without a transcript: 0 read, 0 written, 0 input
+            not in the sums: 1 request known only by usage
+            (forks without a transcript): 0 read, 0 written, 0 input
 
             confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI (2026-08); Google (2026-08)
             list prices of 2026-11
         "#]]
-        .assert_eq(&told(80));
-        assert_eq!(told(80), told(usize::MAX));
+        .assert_eq(&render(80));
+        assert_eq!(render(80), render(usize::MAX));
     }
 
     #[test]
@@ -303,16 +306,16 @@ mod tests {
             sub-1    13.5k  1.2k    70   2.0k  0.0058  0.0058    0.0058
             sub-2    13.5k  1.2k    70      0  0.0058  0.0058    0.0058
             together 40.5k  3.6k   210   2.0k  0.0175  0.0175    0.0175
-            not in the sums: 1 request of which only the usage is left,
-            as of forks without a transcript: 0 read, 0 written, 0 input
+            not in the sums: 1 request known only by usage (forks
+            without a transcript): 0 read, 0 written, 0 input
 
             confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI (2026-08); Google
                    (2026-08)
             list prices of 2026-11
         "#]]
-        .assert_eq(&told(60));
-        assert!(told(60).lines().all(|line| line.chars().count() <= 60));
+        .assert_eq(&render(60));
+        assert!(render(60).lines().all(|line| line.chars().count() <= 60));
     }
 
     #[test]
@@ -339,16 +342,16 @@ mod tests {
             sub-1     0.0058  0.0058    0.0058
             sub-2     0.0058  0.0058    0.0058
             together  0.0175  0.0175    0.0175
-            not in the sums: 1 request of which only
-            the usage is left, as of forks without a
-            transcript: 0 read, 0 written, 0 input
+            not in the sums: 1 request known only by
+            usage (forks without a transcript): 0
+            read, 0 written, 0 input
 
             confidence: exact in 3 requests
             rules: Anthropic (2026-08); OpenAI
                    (2026-08); Google (2026-08)
             list prices of 2026-11
         "#]]
-        .assert_eq(&told(40));
-        assert!(told(40).lines().all(|line| line.chars().count() <= 40));
+        .assert_eq(&render(40));
+        assert!(render(40).lines().all(|line| line.chars().count() <= 40));
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn turn(
     started: impl Fn(&str) -> Vec<usize>,
 ) -> Value {
     let heard = crossed.answered.map(|answered| answered.decode(crossed.dialect)).unwrap_or_default();
-    let (results, injected) = prompt.map(brought).unwrap_or_default();
+    let (results, injected) = prompt.map(new_input).unwrap_or_default();
     let (thinking, text) = (thinking(&heard), heard.reply.as_ref().and_then(session::Reply::text));
     let call = |call: &ToolCall| {
         let (input, cut) = shortened(&call.input);
@@ -101,7 +101,7 @@ fn thinking(heard: &LaneResponse) -> Option<String> {
 }
 
 /// Returns the results and texts after the last reply.
-fn brought(prompt: &Prompt) -> (Vec<Value>, Vec<Value>) {
+fn new_input(prompt: &Prompt) -> (Vec<Value>, Vec<Value>) {
     let conversation = prompt.conversation();
     let replied = conversation.iter().rposition(|message| message.role == Role::Assistant);
     let behind = &conversation[replied.map_or(0, |at| at + 1)..];
@@ -113,7 +113,7 @@ fn brought(prompt: &Prompt) -> (Vec<Value>, Vec<Value>) {
     {
         match block {
             Block::ToolResult(it) => results.push(result(it, names.get(it.call.as_str()).copied())),
-            block => injected.extend(said(message, block)),
+            block => injected.extend(text_json(message, block)),
         }
     }
     (results, injected)
@@ -126,7 +126,7 @@ fn result(result: &ToolResult, name: Option<&str>) -> Value {
     json!({"call": result.call, "name": name, "text": text, "cut": cut, "error": result.is_error})
 }
 
-fn said(message: &PromptMessage, block: &Block) -> Option<Value> {
+fn text_json(message: &PromptMessage, block: &Block) -> Option<Value> {
     let text = words(block)?;
     let (text, cut) = shortened(&text);
     Some(json!({"role": message.role, "text": text, "cut": cut}))

@@ -63,7 +63,7 @@ pub(super) fn index(page: &PageContent<'_>) -> Value {
             PageKind::Verdict => "verdict",
         },
         "title": page.title,
-        "badge": {"class": mood(page.badge.0), "word": page.badge.1},
+        "badge": {"class": badge_class(page.badge.0), "word": page.badge.1},
         "facts": page.facts,
         "began": page.began,
         "lanes": tree.iter().map(|it| all.lane(it, jobs.get(it.lane.id.as_str()))).collect::<Vec<_>>(),
@@ -77,8 +77,8 @@ pub(super) fn index(page: &PageContent<'_>) -> Value {
     })
 }
 
-fn mood(mood: BadgeTone) -> &'static str {
-    match mood {
+fn badge_class(tone: BadgeTone) -> &'static str {
+    match tone {
         BadgeTone::Good => "good",
         BadgeTone::Warn => "warn",
         BadgeTone::Bad => "bad",

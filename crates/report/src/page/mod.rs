@@ -192,9 +192,9 @@ impl<'p, W: Write> Page<'p, W> {
         }
         let name = format!("x{number}");
         let chain = place.map(|place| format!("x {}", place.lane));
-        let golden = golden.map(|(number, asked)| (format!("g{number}"), asked));
+        let golden = golden.map(|(number, request)| (format!("g{number}"), request));
         let mut block = block::halves(crossed, |content| match &golden {
-            Some((golden, asked)) => self.chains.beside(golden, asked, content),
+            Some((golden, request)) => self.chains.golden_difference(golden, request, content),
             None => self.chains.next(chain.as_deref(), &name, content),
         });
         block["turn"] = turn;

@@ -241,9 +241,9 @@ fn job(one: &OneRun, runs: &[OneRun]) -> Option<LaneJob> {
     let made_in = parent.tool_calls.iter().find(|made| made.call == call)?.key.message;
     let reply = parent.messages.iter().find(|message| message.seq == made_in)?;
     let launched = parent.model_calls.iter().position(|(asked, _)| Some(asked.id) == reply.model_call)?;
-    let told = parent.told.iter().find(|told| told.job.id == one.run.id);
-    let heard = told.and_then(|told| {
-        parent.model_calls.iter().position(|(asked, _)| (asked.from..=asked.to).contains(&told.message))
+    let delivered = parent.delivered_jobs.iter().find(|delivered| delivered.job.id == one.run.id);
+    let heard = delivered.and_then(|delivered| {
+        parent.model_calls.iter().position(|(asked, _)| (asked.from..=asked.to).contains(&delivered.message))
     });
     let next = (launched + 1 < parent.model_calls.len()).then(|| number(launched + 1));
     // The parent was idle if its reply before contains no calls; then the message woke it.

@@ -45,7 +45,12 @@ impl Chains {
     }
 
     /// Encodes a request's body relative to the golden's.
-    pub(super) fn beside(&mut self, block: &str, golden: &SourceRequest, content: &Content) -> Value {
+    pub(super) fn golden_difference(
+        &mut self,
+        block: &str,
+        golden: &SourceRequest,
+        content: &Content,
+    ) -> Value {
         let whole = body(content);
         let known = self.links.contains_key(block);
         let before = golden.body.bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());

@@ -11,7 +11,7 @@ use crate::text::{fit, short, wrap};
 pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     let models = by_model(runs);
     if models.is_empty() {
-        return "nothing was spent yet\n".to_owned();
+        return "no cost yet\n".to_owned();
     }
     let mut rows = Vec::new();
     let row = |name: String, totals: &UsageTotals| {
@@ -28,7 +28,7 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     };
     rows.extend(models.iter().map(|(model, totals)| row(fitted(model), totals)));
     let sums = [true, false].map(|paid| together(&models, paid));
-    let unpaid = models.iter().filter(|((_, stand_in), _)| stand_in.is_some()).count();
+    let unpaid = models.iter().filter(|((_, substitute), _)| substitute.is_some()).count();
     let names = if unpaid > 0 { ["paid", "not paid"] } else { ["together", ""] };
     for ((name, sum), several) in names.iter().zip(&sums).zip([models.len() - unpaid > 1, unpaid > 1]) {
         rows.extend(several.then(|| row((*name).to_owned(), sum)));
@@ -50,13 +50,13 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A model and the stand-in that answered for it, if any.
+/// A model and the substitute that answered for it, if any.
 type PricedModel<'r> = (&'r str, Option<&'static str>);
 
-/// Shortens a model's name so that a line fits a terminal. The stand-in stays visible.
-fn fitted((model, stand_in): &PricedModel<'_>) -> String {
+/// Shortens a model's name so that a line fits a terminal. The substitute stays visible.
+fn fitted((model, substitute): &PricedModel<'_>) -> String {
     const WIDTH: usize = 28;
-    match stand_in {
+    match substitute {
         Some(who) => format!("{} ({who})", fit(model, WIDTH - who.len() - 3)),
         None => fit(model, WIDTH),
     }
@@ -73,10 +73,10 @@ pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
         })
     };
     let models = by_model(runs);
-    let lines = models.iter().map(|((model, stand_in), totals)| {
+    let lines = models.iter().map(|((model, substitute), totals)| {
         let mut line = one(totals);
         line["model"] = (*model).into();
-        line["stand_in"] = (*stand_in).into();
+        line["stand_in"] = (*substitute).into();
         line
     });
     json!({
@@ -88,8 +88,8 @@ pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
     })
 }
 
-/// Returns the kind of stand-in that answered instead of the provider, as its name says.
-fn stand_in(provider: &str) -> Option<&'static str> {
+/// Returns the kind of substitute that answered instead of the provider, as its name says.
+fn substitute(provider: &str) -> Option<&'static str> {
     let (kind, _) = provider.split_once(':')?;
     ["script", "replay"].into_iter().find(|known| *known == kind)
 }
@@ -99,7 +99,7 @@ fn stand_in(provider: &str) -> Option<&'static str> {
 fn by_model(runs: &[RunSummary]) -> Vec<(PricedModel<'_>, UsageTotals)> {
     let mut models: Vec<(PricedModel<'_>, UsageTotals)> = Vec::new();
     for run in runs.iter().filter(|run| run.own.calls > 0) {
-        let name = (run.model.as_str(), stand_in(&run.provider));
+        let name = (run.model.as_str(), substitute(&run.provider));
         match models.iter_mut().find(|(model, _)| *model == name) {
             Some((_, totals)) => add(totals, &run.own),
             None => models.push((name, run.own)),
@@ -112,7 +112,7 @@ fn by_model(runs: &[RunSummary]) -> Vec<(PricedModel<'_>, UsageTotals)> {
 /// Returns the sum of all paid models, or of all others.
 fn together(models: &[(PricedModel<'_>, UsageTotals)], paid: bool) -> UsageTotals {
     let mut all = UsageTotals::default();
-    let those = models.iter().filter(|((_, stand_in), _)| stand_in.is_none() == paid);
+    let those = models.iter().filter(|((_, substitute), _)| substitute.is_none() == paid);
     those.for_each(|(_, totals)| add(&mut all, totals));
     all
 }

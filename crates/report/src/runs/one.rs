@@ -38,7 +38,7 @@ pub struct OneRun {
     /// Its model calls, each with its attempts.
     pub model_calls: Vec<(ModelCall, Vec<Attempt>)>,
     /// The ended jobs that were delivered to it.
-    pub told: Vec<DeliveredJob>,
+    pub delivered_jobs: Vec<DeliveredJob>,
 }
 
 /// The delivery of an ended job.
@@ -88,15 +88,15 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         line(&mut out, format!("  {}", Tone::Bad.paint(&plain(error))));
     }
     for message in &one.messages {
-        let told = || one.told.iter().filter(|told| told.message == message.seq);
+        let delivered = || one.delivered_jobs.iter().filter(|job| job.message == message.seq);
         match message.origin {
             Origin::Carried => continue,
-            Origin::Results if told().next().is_none() => continue,
+            Origin::Results if delivered().next().is_none() => continue,
             _ => {}
         }
         line(&mut out, String::new());
-        line(&mut out, format!("{}{}", who(message), trouble(one, message)));
-        for DeliveredJob { job, .. } in told() {
+        line(&mut out, format!("{}{}", author(message), failure_note(one, message)));
+        for DeliveredJob { job, .. } in delivered() {
             let sign = if job.status == RunStatus::Completed { "✓" } else { "✗" };
             let sign = super::tone(job.status).paint(sign);
             let (agent, status) = (plain(&job.agent), job.status.words());
@@ -142,7 +142,7 @@ fn about_fork(one: &OneRun, fork: &Fork) -> Vec<String> {
     if let Some((asked, attempt)) = first {
         let waited = attempt.started_at.0.saturating_sub(asked.0);
         if (WORTH_SAYING..HOUR).contains(&waited) {
-            lines.push(format!("sent {waited} ms after it was ready: the first fork of a turn goes ahead"));
+            lines.push(format!("waited {waited} ms for the first fork of the turn"));
         }
     }
     lines
@@ -184,7 +184,7 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
         "heads": one.heads.iter().map(|(digest, bytes)| (digest.clone(), String::from_utf8_lossy(bytes).into())).collect::<Map<_, _>>(),
         "messages": one.messages.iter().map(message_json).collect::<Vec<_>>(),
         "tool_calls": one.tool_calls.iter().map(call_json).collect::<Vec<_>>(),
-        "inbox": one.told.iter().map(delivered_json).collect::<Vec<_>>(),
+        "inbox": one.delivered_jobs.iter().map(delivered_json).collect::<Vec<_>>(),
         "model_calls": one.model_calls.iter().map(|(call, attempts)| model_call_json(call, attempts)).collect::<Vec<_>>(),
     })
 }
@@ -201,8 +201,8 @@ fn fork_json(fork: &Fork) -> Value {
     })
 }
 
-fn delivered_json(told: &DeliveredJob) -> Value {
-    json!({ "message": told.message.0, "job": told.job.id, "text": told.text })
+fn delivered_json(delivered: &DeliveredJob) -> Value {
+    json!({ "message": delivered.message.0, "job": delivered.job.id, "text": delivered.text })
 }
 
 /// Renders a run in the format of a recording's lane.
@@ -303,7 +303,7 @@ fn when(at: Millis) -> String {
     iso.split_once('.').map_or(iso.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
-fn who(message: &StoredMessage) -> &'static str {
+fn author(message: &StoredMessage) -> &'static str {
     match message.origin {
         Origin::Summary => "summary",
         Origin::Kernel => "offshoot",
@@ -324,7 +324,7 @@ fn role(role: Role) -> &'static str {
 }
 
 /// Describes the failed attempts before a reply.
-fn trouble(one: &OneRun, message: &StoredMessage) -> String {
+fn failure_note(one: &OneRun, message: &StoredMessage) -> String {
     let Some(id) = message.model_call else { return String::new() };
     let found = one.model_calls.iter().find(|(call, _)| call.id == id);
     let failed = found.map_or(0, |(_, attempts)| attempts.len().saturating_sub(1));

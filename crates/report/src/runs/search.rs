@@ -9,7 +9,7 @@ use crate::text::{fit, plain};
 /// Renders each hit in two lines.
 pub fn search_text(hits: &[SearchHit], width: usize) -> String {
     if hits.is_empty() {
-        return "nothing was found\n".to_owned();
+        return "no matches\n".to_owned();
     }
     let mut out = String::new();
     for hit in hits {
@@ -17,7 +17,7 @@ pub fn search_text(hits: &[SearchHit], width: usize) -> String {
         out.push_str(&fit(&format!("{}  {title}", hit.run), width));
         out.push('\n');
         let snippet = plain(&hit.snippet);
-        out.push_str(&fit(&format!("  {}: {snippet}", who(hit)), width));
+        out.push_str(&fit(&format!("  {}: {snippet}", author(hit)), width));
         out.push('\n');
     }
     out
@@ -30,7 +30,7 @@ pub fn search_json(hits: &[SearchHit]) -> Value {
             "thread": hit.thread,
             "run": hit.run,
             "message": hit.seq.0,
-            "role": who(hit),
+            "role": author(hit),
             "title": hit.title,
             "snippet": hit.snippet,
             "at_ms": hit.at.0,
@@ -39,7 +39,7 @@ pub fn search_json(hits: &[SearchHit]) -> Value {
     json!({ "format": FORMAT, "hits": hits.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn who(hit: &SearchHit) -> &'static str {
+fn author(hit: &SearchHit) -> &'static str {
     match hit.role {
         session::Role::Assistant => "assistant",
         session::Role::User => "user",

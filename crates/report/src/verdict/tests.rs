@@ -366,7 +366,7 @@ fn the_answer_fits_the_outcome() {
     let answers = [
         first(|verdict| verdict.level = None),
         first(|verdict| verdict.level = Some(Level::E4)),
-        first(|verdict| verdict.outcome = VerdictOutcome::Inconclusive("nothing was compared".into())),
+        first(|verdict| verdict.outcome = VerdictOutcome::Inconclusive("no unit was compared".into())),
         first(|verdict| {
             verdict.outcome = VerdictOutcome::Match;
             verdict.level = Some(Level::E4);
@@ -375,7 +375,7 @@ fn the_answer_fits_the_outcome() {
     expect![[r#"
         FAIL  different outcome (below E0), required equal after masks (E3); 2
         FAIL  byte-equal (E4; required E3), but 1 rule covers nothing
-        INCONCLUSIVE  nothing was compared
+        INCONCLUSIVE  no unit was compared
         PASS  byte-equal (E4; required E3)"#]]
     .assert_eq(&answers.join("\n"));
 }

@@ -70,7 +70,7 @@ async fn what_waits_is_delivered_once() {
 }
 
 #[tokio::test]
-async fn who_fetched_a_result_is_not_told_again() {
+async fn a_fetched_result_is_not_delivered_again() {
     let room = with_job().await;
     let id = finish(&room.store).await.expect("finished");
     let call = key("m", Seq(2), 1);
@@ -136,7 +136,7 @@ async fn who_asked_a_run_to_stop_is_known() {
 }
 
 #[tokio::test]
-async fn a_tree_that_nobody_is_at_work_on_ends_in_one_commit() {
+async fn an_idle_tree_ends_in_one_commit() {
     let room = with_job().await;
     room.store.start_run(child_run("g", "j", "m", RunKind::Sub), ME).await.expect("started");
     let news = |run: &RunId, ending: &RunEnd| format!("{run} {}", ending.status).into_bytes();

@@ -222,7 +222,7 @@ async fn what_is_paused_sets_nothing_aside_until_it_goes_on() {
     let asked = |run: &str| NewModelCall { within: within.clone(), ..question(run) };
     let call = store.begin_model_call(asked("s")).await.expect("500 fit");
     let sum =
-        || store.read_all(|conn| stored(conn, &run_id("m"))).expect("read").expect("kept").aside_microusd;
+        || store.read_all(|conn| stored(conn, &run_id("m"))).expect("read").expect("kept").reserved_microusd;
     assert_eq!(sum(), 500);
     store.end_run(&run_id("s"), ending(RunStatus::Paused, "")).await.expect("paused");
     assert_eq!(sum(), 0);

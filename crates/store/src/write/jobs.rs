@@ -44,15 +44,15 @@ impl Store {
     }
 
     /// Ends a run without a live loop and all runs below it in one transaction, or only those below it.
-    /// Returns the ended runs, the lowest first. `news` creates the message to a job's parent; `left` has the
-    /// texts and results to store for each run.
+    /// Returns the ended runs, the lowest first. `notice` creates the message to a job's parent;
+    /// `final_records` has the texts and results to store for each run.
     pub async fn end_tree(
         &self,
         run: &RunId,
-        whom: CancelScope,
+        scope: CancelScope,
         at: Millis,
-        left: HashMap<RunId, FinalRecord>,
-        news: impl Fn(&RunId, &RunEnd) -> Vec<u8> + Send + 'static,
+        final_records: HashMap<RunId, FinalRecord>,
+        notice: impl Fn(&RunId, &RunEnd) -> Vec<u8> + Send + 'static,
     ) -> Result<Vec<RunId>, StoreError> {
         let run = run.clone();
         self.write(move |conn| {
@@ -68,13 +68,14 @@ impl Store {
             for id in found.collect::<Result<Vec<_>, _>>()? {
                 let status = state(conn, &id)?.status;
                 let is_over = id != run && !status.is_live() && !status.is_paused();
-                let is_left = id == run && whom == CancelScope::Descendants;
+                let is_left = id == run && scope == CancelScope::Descendants;
                 if status.is_final() || is_over || is_left {
                     continue; // its outcome stays
                 }
                 let by_whom =
                     if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let FinalRecord { final_text, fork, results } = left.get(&id).cloned().unwrap_or_default();
+                let FinalRecord { final_text, fork, results } =
+                    final_records.get(&id).cloned().unwrap_or_default();
                 for result in &results {
                     match calls::finish(conn, result, &calls::encode(result)?) {
                         Err(StoreError::AlreadyFinished(_)) => {} // its result stays
@@ -83,7 +84,7 @@ impl Store {
                 }
                 let ending = RunEnd { status: by_whom, final_text, error: None, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
-                    Some(parent) => finish(conn, &id, parent, &ending, news(&id, &ending)).map(drop)?,
+                    Some(parent) => finish(conn, &id, parent, &ending, notice(&id, &ending)).map(drop)?,
                     None => runs::end(conn, &id, &ending)?,
                 }
                 ended.push(id);
@@ -93,7 +94,7 @@ impl Store {
                 "UPDATE inbox SET consumed_at = ?2
                  WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
             )?;
-            if whom == CancelScope::Tree && !ended.contains(&run) {
+            if scope == CancelScope::Tree && !ended.contains(&run) {
                 heard.execute(params![run.as_str(), at])?;
             }
             Ok(ended)

@@ -144,23 +144,23 @@ fn insert(
         call.at,
     ])?;
     let id = conn.last_insert_rowid();
-    let mut aside = Spent { aside_microusd: call.reserved_microusd, ..Spent::default() };
+    let mut reserved = Spent { reserved_microusd: call.reserved_microusd, ..Spent::default() };
     if call.within.iter().any(|limit| limit.tokens.is_some()) {
-        aside.aside_tokens = count(call.reserved_tokens);
+        reserved.reserved_tokens = count(call.reserved_tokens);
         let mut insert =
             conn.prepare_cached("INSERT INTO reserved_tokens (model_call, tokens) VALUES (?1, ?2)")?;
-        insert.execute(params![id, aside.aside_tokens])?;
+        insert.execute(params![id, reserved.reserved_tokens])?;
     }
-    spent::change_from(conn, &call.run, state.above, aside)?;
+    spent::change_from(conn, &call.run, state.above, reserved)?;
     Ok(ModelCallId(id))
 }
 
 /// Refuses a call that could exceed what is left of a limit. Reservations count as used.
 fn check_limit(spent: Spent, limit: &Limit, call: &NewModelCall) -> Result<(), StoreError> {
-    let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = spent;
+    let Spent { used_microusd, used_tokens, reserved_microusd, reserved_tokens } = spent;
     let checks = [
-        ("microusd", limit.microusd, used_microusd, aside_microusd, call.reserved_microusd),
-        ("tokens", limit.tokens.map(count), used_tokens, aside_tokens, count(call.reserved_tokens)),
+        ("microusd", limit.microusd, used_microusd, reserved_microusd, call.reserved_microusd),
+        ("tokens", limit.tokens.map(count), used_tokens, reserved_tokens, count(call.reserved_tokens)),
     ];
     for (unit, most, used, reserved, wanted) in checks {
         let Some(most) = most else { continue };

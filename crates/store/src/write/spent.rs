@@ -17,8 +17,8 @@ pub(crate) struct Spent {
     pub(crate) used_microusd: i64,
     pub(crate) used_tokens: i64,
     /// Reserved for open calls. A paused run reserves nothing.
-    pub(crate) aside_microusd: i64,
-    pub(crate) aside_tokens: i64,
+    pub(crate) reserved_microusd: i64,
+    pub(crate) reserved_tokens: i64,
 }
 
 impl Spent {
@@ -33,8 +33,8 @@ impl Spent {
         Ok(Self {
             used_microusd: row.get(0)?,
             used_tokens: row.get(1)?,
-            aside_microusd: row.get(2)?,
-            aside_tokens: row.get(3)?,
+            reserved_microusd: row.get(2)?,
+            reserved_tokens: row.get(3)?,
         })
     }
 }
@@ -46,8 +46,8 @@ impl Add for Spent {
         Self {
             used_microusd: self.used_microusd + other.used_microusd,
             used_tokens: self.used_tokens + other.used_tokens,
-            aside_microusd: self.aside_microusd + other.aside_microusd,
-            aside_tokens: self.aside_tokens + other.aside_tokens,
+            reserved_microusd: self.reserved_microusd + other.reserved_microusd,
+            reserved_tokens: self.reserved_tokens + other.reserved_tokens,
         }
     }
 }
@@ -59,8 +59,8 @@ impl Neg for Spent {
         Self {
             used_microusd: -self.used_microusd,
             used_tokens: -self.used_tokens,
-            aside_microusd: -self.aside_microusd,
-            aside_tokens: -self.aside_tokens,
+            reserved_microusd: -self.reserved_microusd,
+            reserved_tokens: -self.reserved_tokens,
         }
     }
 }
@@ -76,8 +76,8 @@ pub(crate) fn stored(conn: &Connection, run: &RunId) -> Result<Option<Spent>, St
 /// Stores a sum.
 pub(super) fn insert(conn: &Connection, run: &RunId, spent: Spent) -> Result<(), StoreError> {
     let mut insert = conn.prepare_cached("INSERT INTO spent VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = spent;
-    insert.execute(params![run.as_str(), used_microusd, used_tokens, aside_microusd, aside_tokens])?;
+    let Spent { used_microusd, used_tokens, reserved_microusd, reserved_tokens } = spent;
+    insert.execute(params![run.as_str(), used_microusd, used_tokens, reserved_microusd, reserved_tokens])?;
     Ok(())
 }
 
@@ -171,8 +171,8 @@ pub(super) fn change_from(
     )?;
     // Run by run: a recursive query would build two tables for what is almost always two rows.
     let mut add = |run: &RunId| {
-        let Spent { used_microusd, used_tokens, aside_microusd, aside_tokens } = by;
-        update.execute(params![run.as_str(), used_microusd, used_tokens, aside_microusd, aside_tokens])
+        let Spent { used_microusd, used_tokens, reserved_microusd, reserved_tokens } = by;
+        update.execute(params![run.as_str(), used_microusd, used_tokens, reserved_microusd, reserved_tokens])
     };
     add(run)?;
     let mut next = above;

@@ -126,7 +126,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    pub(crate) fn no_such(dialect: Dialect, block: &Block, place: &'static str) -> Self {
+    pub(crate) fn unsupported(dialect: Dialect, block: &Block, place: &'static str) -> Self {
         Self::NoSuchBlock { dialect, block: name(block), place }
     }
 }

@@ -51,12 +51,12 @@ pub(super) fn measure(folder: &Path, rounds: u16) -> Result<Vec<StepSpeeds>> {
                 let seconds = methods[at](&place.path().join("store.db"), runs, steps)?;
                 seen[at] = runs as f64 * f64::from(steps) / seconds;
             }
-            let [ours, group, bulk] = seen;
+            let [offshoot, group, bulk] = seen;
             eprintln!(
-                "round {}, runs: {runs}: {ours:.0} steps/s, group commit {group:.0}, bulk {bulk:.0}",
+                "round {}, runs: {runs}: {offshoot:.0} steps/s, group commit {group:.0}, bulk {bulk:.0}",
                 round + 1
             );
-            speed.ours.push(ours);
+            speed.offshoot.push(offshoot);
             speed.group.push(group);
             speed.bulk.push(bulk);
         }

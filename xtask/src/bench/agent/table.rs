@@ -28,7 +28,7 @@ pub(super) struct HarnessRow {
 /// Steps per second with a number of concurrent runs, by round.
 pub(super) struct StepSpeeds {
     pub(super) runs: usize,
-    pub(super) ours: Vec<f64>,
+    pub(super) offshoot: Vec<f64>,
     /// Group commit with plain SQLite.
     pub(super) group: Vec<f64>,
     /// Bulk writes with plain SQLite.
@@ -37,12 +37,12 @@ pub(super) struct StepSpeeds {
 
 impl StepSpeeds {
     pub(super) fn new(runs: usize) -> StepSpeeds {
-        StepSpeeds { runs, ours: Vec::new(), group: Vec::new(), bulk: Vec::new() }
+        StepSpeeds { runs, offshoot: Vec::new(), group: Vec::new(), bulk: Vec::new() }
     }
 
     /// Returns the median of the ratios of each round.
     fn of(&self, theirs: &[f64]) -> Option<f64> {
-        quantile(self.ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect(), 0.5)
+        quantile(self.offshoot.iter().zip(theirs).map(|(offshoot, theirs)| offshoot / theirs).collect(), 0.5)
     }
 }
 
@@ -58,10 +58,10 @@ impl HarnessRow {
     }
 }
 
-/// Returns the factor between the better other harness and ours, the first row, as median of the ratios of each round.
+/// Returns the factor between the better other harness and offshoot, the first row: the median of the ratios of all rounds.
 fn better(rows: &[HarnessRow], value: impl Fn(&HarnessSample) -> f64) -> Option<f64> {
-    let (ours, others) = rows.split_first()?;
-    let ratios = ours.samples.iter().enumerate().filter_map(|(round, us)| {
+    let (offshoot, others) = rows.split_first()?;
+    let ratios = offshoot.samples.iter().enumerate().filter_map(|(round, us)| {
         let them = others.iter().filter_map(|row| row.samples.get(round)).map(&value);
         Some(them.min_by(f64::total_cmp)? / value(us))
     });
@@ -100,14 +100,14 @@ pub(super) fn steps(speeds: &[StepSpeeds]) -> String {
     let rows = steps::rows() as f64;
     for speed in speeds {
         let median = |values: &[f64]| quantile(values.to_vec(), 0.5);
-        let ours = median(&speed.ours);
+        let offshoot = median(&speed.offshoot);
         writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
             speed.runs,
-            cell(ours, 0),
-            cell(ours.map(|ours| ours * f64::from(steps::COMMITS)), 0),
-            cell(ours.map(|ours| ours * rows), 0),
+            cell(offshoot, 0),
+            cell(offshoot.map(|offshoot| offshoot * f64::from(steps::COMMITS)), 0),
+            cell(offshoot.map(|offshoot| offshoot * rows), 0),
             cell(median(&speed.group).map(|steps| steps * rows), 0),
             cell(speed.of(&speed.group), 2),
             cell(median(&speed.bulk).map(|steps| steps * rows), 0),
@@ -164,13 +164,13 @@ mod tests {
     fn the_better_other_harness_counts_in_each_round() {
         // The second round is slow for all, and the other harness is better in it.
         let rows = [
-            row("ours", &[(0.1, 20.0), (0.2, 20.0), (0.1, 20.0)]),
+            row("offshoot", &[(0.1, 20.0), (0.2, 20.0), (0.1, 20.0)]),
             row("one", &[(1.5, 300.0), (4.0, 300.0), (1.5, 300.0)]),
             row("two", &[(2.0, 190.0), (3.0, 190.0), (2.0, 190.0)]),
         ];
         let speeds = [StepSpeeds {
             runs: 8,
-            ours: vec![400.0, 900.0],
+            offshoot: vec![400.0, 900.0],
             group: vec![1000.0, 1500.0],
             bulk: vec![2000.0, 3600.0],
         }];
@@ -179,7 +179,7 @@ mod tests {
 
             | harness | start to exit, s | slowest, s | CPU, s | peak memory, MB | requests |
             |---|---:|---:|---:|---:|---:|
-            | ours | 0.100 | 0.200 | 0.067 | 20.0 | 21 |
+            | offshoot | 0.100 | 0.200 | 0.067 | 20.0 | 21 |
             | one | 1.500 | 4.000 | 1.167 | 300.0 | 21 |
             | two | 2.000 | 3.000 | 1.167 | 190.0 | 21 |
             #### Durable steps

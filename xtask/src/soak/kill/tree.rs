@@ -68,19 +68,19 @@ type QuestionKey = (String, usize);
 pub(super) struct TreeProvider {
     provider: Provider,
     journal: PathBuf,
-    asked: Arc<Mutex<BTreeMap<QuestionKey, usize>>>,
+    requests: Arc<Mutex<BTreeMap<QuestionKey, usize>>>,
 }
 
 impl TreeProvider {
     pub(super) fn start(journal: PathBuf) -> Result<TreeProvider> {
-        let asked = Arc::<Mutex<BTreeMap<QuestionKey, usize>>>::default();
-        let (seen, gates) = (Arc::clone(&asked), journal.clone());
+        let requests = Arc::<Mutex<BTreeMap<QuestionKey, usize>>>::default();
+        let (seen, gates) = (Arc::clone(&requests), journal.clone());
         let provider = Provider::start(ReplyPace::Events(GAP), move |body| {
-            let (asked, line) = line_for(body);
-            *seen.lock().expect("lock is not poisoned").entry(asked.clone()).or_default() += 1;
-            reply_to(&asked, wait_for_gate(line, &gates))
+            let (question, line) = line_for(body);
+            *seen.lock().expect("lock is not poisoned").entry(question.clone()).or_default() += 1;
+            reply_to(&question, wait_for_gate(line, &gates))
         })?;
-        Ok(TreeProvider { provider, journal, asked })
+        Ok(TreeProvider { provider, journal, requests })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -88,8 +88,8 @@ impl TreeProvider {
     }
 
     /// Returns the number of requests for each reply.
-    pub(super) fn asked(&self) -> BTreeMap<QuestionKey, usize> {
-        self.asked.lock().expect("lock is not poisoned").clone()
+    pub(super) fn requests(&self) -> BTreeMap<QuestionKey, usize> {
+        self.requests.lock().expect("lock is not poisoned").clone()
     }
 
     /// Returns the requests whose replies are in the journal.
@@ -116,11 +116,11 @@ impl TreeProvider {
         answered: &BTreeSet<QuestionKey>,
         before: &BTreeMap<QuestionKey, usize>,
     ) -> Result<()> {
-        let after = self.asked();
-        for asked in answered {
+        let after = self.requests();
+        for question in answered {
             ensure!(
-                before.get(asked) == after.get(asked),
-                "{asked:?} was requested again after its reply was stored"
+                before.get(question) == after.get(question),
+                "{question:?} was requested again after its reply was stored"
             );
         }
         Ok(())

@@ -126,10 +126,10 @@ impl KillWorld {
     /// Starts or resumes the run with a new model. Kills it after `kill_after` unless it has ended.
     pub(super) fn attempt(&mut self, resume: Option<&str>, kill_after: Option<Duration>) -> Result<Attempt> {
         if let ModelSource::Tree(lines) = &self.models {
-            let (answered, before) = (lines.answered()?, lines.asked());
+            let (answered, before) = (lines.answered()?, lines.requests());
             let attempt = self.attempt_with(lines.address(), resume, kill_after)?;
             lines.check_not_repeated(&answered, &before)?;
-            self.requests = lines.asked().values().sum();
+            self.requests = lines.requests().values().sum();
             return Ok(attempt);
         }
         let model = self.model()?;

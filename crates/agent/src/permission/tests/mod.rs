@@ -732,7 +732,7 @@ fn an_invalid_rule_is_named() {
     assert!(wrong("read(/etc/passwd)").contains("paths are those of the workspace"));
     assert!(wrong("read(../x)").contains("paths are those of the workspace"));
     assert!(wrong("get_time(x)").contains("write `get_time`"));
-    assert_eq!(wrong("bsh(git*)"), "`bsh(git*)`: there is no tool `bsh`");
+    assert_eq!(wrong("bsh(git*)"), "`bsh(git*)`: no tool `bsh`");
     assert!(wrong("*(path=x)").contains("write `*`"));
     for text in ["files_read(docs/*)", "files_read(=x)", "files_read(path=)", "files_read(a b=c)"] {
         assert!(wrong(text).contains("name an argument, as in `files_read(path=docs/*)`"), "{text}");

@@ -69,7 +69,7 @@ pub(super) fn read(
         }
         let known = entries.get(&name).cloned();
         let folder = file.parent().unwrap_or(Path::new(""));
-        let entry = table.over(known, &name, at, folder, env).map_err(|(at, why)| bad(at, why))?;
+        let entry = table.merge_over(known, &name, at, folder, env).map_err(|(at, why)| bad(at, why))?;
         entries.insert(name, entry);
     }
     Ok(())
@@ -79,7 +79,7 @@ pub(super) fn read(
 type Mistake = (usize, String);
 
 impl Table {
-    fn over(
+    fn merge_over(
         self,
         known: Option<Entry>,
         name: &str,

@@ -93,7 +93,7 @@ pub enum ConfigError {
         source: EndpointError,
     },
     /// No key is available.
-    #[error("there is no key for provider `{provider}`")]
+    #[error("no key for provider `{provider}`")]
     NoKey {
         /// The provider.
         provider: String,
@@ -109,7 +109,7 @@ pub enum ConfigError {
         hint: String,
     },
     /// No provider has this name.
-    #[error("there is no provider `{provider}`")]
+    #[error("no provider `{provider}`")]
     UnknownProvider {
         /// The name.
         provider: String,

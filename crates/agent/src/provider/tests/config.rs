@@ -77,7 +77,7 @@ fn the_environment_is_honoured_where_everybody_expects_it() {
         expect![[r#"
             opus: claude-opus-5-5 of anthropic at http://127.0.0.1:8080/v1/messages, ANTHROPIC_AUTH_TOKEN as Bearer
             mystery-1: mystery-1 of anthropic at http://127.0.0.1:8080/v1/messages, ANTHROPIC_AUTH_TOKEN as Bearer
-            gpt-5.5: there is no key for provider `openai`
+            gpt-5.5: no key for provider `openai`
               hint: set `OPENAI_API_KEY`, or use a script in the model's place: `offshoot run --script FILE …`
         "#]],
     );
@@ -90,9 +90,9 @@ fn without_any_key_it_says_what_to_set() {
         "",
         "opus gpt-4.1 mystery-1",
         expect![[r#"
-            opus: there is no key for provider `anthropic` or `openai`
+            opus: no key for provider `anthropic` or `openai`
               hint: set `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN` or `OPENAI_API_KEY`, or use a script in the model's place: `offshoot run --script FILE …`
-            gpt-4.1: there is no key for provider `openai`
+            gpt-4.1: no key for provider `openai`
               hint: set `OPENAI_API_KEY`, or use a script in the model's place: `offshoot run --script FILE …`
             mystery-1: no provider is known for the model `mystery-1`
               hint: say whose it is, as in `anthropic/mystery-1`; known are anthropic, openai
@@ -140,7 +140,7 @@ fn providers_of_the_file_stand_beside_the_built_in_ones_or_over_them() {
             gpt-5.5: gpt-5.5 of openai at https://api.openai.com/v1/chat/completions, /etc/openai.key as Bearer
             mystery-1: no provider is known for the model `mystery-1`
               hint: say whose it is, as in `anthropic/mystery-1`; known are anthropic, openai, local, router
-            nobody/x: there is no provider `nobody`
+            nobody/x: no provider `nobody`
               hint: known are anthropic, openai, local, router; `[providers.nobody]` in `offshoot.toml` adds one
             router/: no provider is known for the model `router/`
               hint: say whose it is, as in `anthropic/router/`; known are anthropic, openai, local, router
@@ -157,7 +157,7 @@ fn a_tier_goes_to_who_can_be_asked() {
         expect![[r#"
             opus: large of local at http://localhost:1/v1/chat/completions, no key
             anything: anything of local at http://localhost:1/v1/chat/completions, no key
-            haiku: there is no key for provider `anthropic` or `openai` or `local`
+            haiku: no key for provider `anthropic` or `openai` or `local`
               hint: set `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN` or `OPENAI_API_KEY`, or use a script in the model's place: `offshoot run --script FILE …`
         "#]],
     );

@@ -80,7 +80,7 @@ impl Server {
             for answer in answers {
                 let Ok((mut socket, _)) = listener.accept().await else { return };
                 let request = read_request(&mut socket).await;
-                kept.lock().expect("nobody panics with it").push(request);
+                kept.lock().expect("lock is not poisoned").push(request);
                 // A client that has had enough may have gone.
                 let _ = socket.write_all(&answer).await;
                 let _ = socket.shutdown().await;
@@ -120,7 +120,7 @@ impl Server {
     }
 
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.requests.lock().expect("nobody panics with it").clone()
+        self.requests.lock().expect("lock is not poisoned").clone()
     }
 }
 

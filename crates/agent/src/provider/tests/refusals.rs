@@ -148,7 +148,7 @@ async fn a_refusal_in_no_shape_at_all_is_still_understood() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_with_the_address() {
+async fn a_refused_connection_is_an_error_with_the_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
     drop(listener);

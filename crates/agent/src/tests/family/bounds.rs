@@ -31,7 +31,7 @@ async fn those_for_whom_there_is_no_place_wait_for_one() {
 }
 
 #[tokio::test]
-async fn who_waits_for_others_leaves_them_its_place() {
+async fn a_waiting_agent_frees_its_place_for_others() {
     let mut stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"Lead."} + spawn_sub_agent{"prompt":"Lead."}"#, "Done."]),
         ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, &jobs(1), "I wait.", "Led."]),
@@ -57,11 +57,7 @@ async fn too_many_and_too_deep_are_errors() {
         ("Lead.", &[r#"spawn_sub_agent{"prompt":"Work."}"#, "Alone."]),
     ]);
     stage.run("Do it.").await;
-    assert!(
-        stage.results("m-2-0")[0].contains("there is no tool `spawn_sub_agent`"),
-        "{:?}",
-        stage.results("m-2-0")
-    );
+    assert!(stage.results("m-2-0")[0].contains("no tool `spawn_sub_agent`"), "{:?}", stage.results("m-2-0"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,7 +96,7 @@ async fn a_no_above_is_a_no_below() {
     stage.agents = vec![loud];
     stage.run("Do it.").await;
     let results = stage.results("m-2-0");
-    for (n, by) in [(0, "`echo`"), (1, "`peek`"), (2, "there is no terminal to ask on")] {
+    for (n, by) in [(0, "`echo`"), (1, "`peek`"), (2, "no terminal to ask on")] {
         assert!(results[n].contains("denied") && results[n].contains(by), "{by}: {results:?}");
     }
     assert_eq!(results[3], "1");
@@ -215,7 +211,7 @@ struct Yes(Mutex<Vec<String>>);
 
 impl Approver for Yes {
     fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
-        self.0.lock().expect("sound").push(format!("{}: {}", question.agent, question.tool));
+        self.0.lock().expect("lock is not poisoned").push(format!("{}: {}", question.agent, question.tool));
         Box::pin(std::future::ready(PermissionAnswer::Yes))
     }
 }
@@ -230,7 +226,10 @@ async fn a_question_comes_up_with_the_name_of_who_asks() {
     let yes = Arc::new(Yes(Mutex::default()));
     stage.asker = yes.clone();
     stage.run("Do it.").await;
-    assert_eq!(*yes.0.lock().expect("sound"), ["main: echo", "general-purpose (sub-agent m-2-1): echo"]);
+    assert_eq!(
+        *yes.0.lock().expect("lock is not poisoned"),
+        ["main: echo", "general-purpose (sub-agent m-2-1): echo"]
+    );
     assert_eq!(stage.results("m-2-1"), ["b"]);
 }
 
@@ -261,7 +260,7 @@ async fn a_budget_is_the_trees() {
 const REQUEST: u64 = 12_000;
 
 #[tokio::test]
-async fn whoever_is_above_can_still_say_what_came_of_it() {
+async fn a_sub_agent_leaves_tokens_for_the_answers_of_the_agents_above() {
     let mut work = vec!["echo{\"say\":\"x\"} | in=9000"; 30];
     work.push("Worked.");
     let mut stage = Stage::new(&[

@@ -140,7 +140,7 @@ async fn what_is_the_parents_to_do_is_refused() {
 }
 
 #[tokio::test]
-async fn what_would_make_it_somebody_else_is_an_error() {
+async fn a_fork_with_another_model_or_agent_is_an_error() {
     let stage = Stage::new(&[(
         "Do it.",
         &[
@@ -229,7 +229,7 @@ struct Ends(Mutex<Vec<ForkReport>>);
 impl EventSink for Ends {
     fn emit(&self, event: &RunEvent) {
         if let EventKind::ForkEnded(ended) = &event.kind {
-            self.0.lock().expect("sound").push((**ended).clone());
+            self.0.lock().expect("lock is not poisoned").push((**ended).clone());
         }
     }
 }
@@ -244,7 +244,7 @@ async fn each_ends_with_one_event_also_when_it_fails() {
         let ends = Arc::new(Ends(Mutex::default()));
         stage.events = ends.clone();
         stage.run("Do it.").await;
-        let told = ends.0.lock().expect("sound").clone();
+        let told = ends.0.lock().expect("lock is not poisoned").clone();
         let [ended] = &told[..] else { panic!("one event: {told:?}") };
         assert_eq!(
             (ended.label.as_str(), ended.source.as_str(), ended.outcome),
@@ -310,7 +310,7 @@ fn and() -> ForkRequest {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_what_nobody_wants_kept_but_what_it_cost() {
+async fn a_fork_without_transcript_stores_only_its_cost() {
     let says = &["kestrel + echo{\"say\":\"kestrel\"}", "kestrel."];
     let (stage, forked) = side(says, ForkRequest { keep_transcript: false, ..and() }).await;
     let forked = forked.expect("forked");
@@ -328,7 +328,7 @@ async fn nothing_is_kept_of_what_nobody_wants_kept_but_what_it_cost() {
 }
 
 #[tokio::test]
-async fn one_that_nobody_goes_on_with_writes_nothing_into_the_cache() {
+async fn a_fork_with_write_cache_off_writes_nothing_into_the_cache() {
     let (stage, forked) =
         side(&["echo{\"say\":\"y\"}", "More."], ForkRequest { write_cache: false, ..and() }).await;
     for body in stage.sent(forked.expect("forked").ended.run.as_str()) {
@@ -412,13 +412,13 @@ struct No(Mutex<Vec<String>>);
 
 impl Approver for No {
     fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
-        self.0.lock().expect("sound").push(question.tool.clone());
+        self.0.lock().expect("lock is not poisoned").push(question.tool.clone());
         Box::pin(std::future::ready(PermissionAnswer::No("not this".to_owned())))
     }
 }
 
 #[tokio::test]
-async fn who_may_do_what_is_asked_of_its_own() {
+async fn a_fork_with_always_ask_asks_its_own_asker() {
     let asked = Arc::new(No(Mutex::default()));
     let fork = ForkRequest {
         permissions: ForkPermissions {
@@ -429,7 +429,7 @@ async fn who_may_do_what_is_asked_of_its_own() {
         ..and()
     };
     let (stage, forked) = side(&["echo{\"say\":\"y\"}", "More."], fork).await;
-    assert_eq!(*asked.0.lock().expect("sound"), ["echo"], "also what a rule allows");
+    assert_eq!(*asked.0.lock().expect("lock is not poisoned"), ["echo"], "also what a rule allows");
     let run = forked.expect("forked").ended.run;
     assert!(stage.results(run.as_str())[0].contains("not this"));
 }
@@ -460,7 +460,7 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
     let results = stage.results("m-2-0");
     assert_eq!(results[0], "y");
     assert!(
-        results[1].contains("there is no terminal to ask on") && results[2].contains("`peek` denies it"),
+        results[1].contains("no terminal to ask on") && results[2].contains("`peek` denies it"),
         "{results:?}"
     );
     let fork = stage.store().run(&RunId::new("m-2-0")).fork().expect("read").expect("a fork");
@@ -471,7 +471,7 @@ async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
 /// Judges these calls of a fork: without a question, and with one that has no answer.
 fn is_ruled_like_its_parent(results: &[String]) {
     assert_eq!(results[0], "y", "{results:?}");
-    assert!(results[1].contains("there is no terminal to ask on"), "{results:?}");
+    assert!(results[1].contains("no terminal to ask on"), "{results:?}");
 }
 
 #[tokio::test]
@@ -520,7 +520,7 @@ async fn an_exception_below_is_none_above() {
     let worker = RunId::new("m-2-0");
     let side = stage.kernel().fork(&worker, &and(), &StopHandle::new()).await.expect("forked").ended.run;
     let results = stage.results(side.as_str());
-    assert!(results[0].contains("there is no terminal to ask on"), "{results:?}");
+    assert!(results[0].contains("no terminal to ask on"), "{results:?}");
 }
 
 /// A skill that a fork follows.
@@ -702,11 +702,11 @@ async fn a_pause_is_no_end() {
     };
     let (ended, ()) = tokio::join!(kernel.run(&id, &more, &stop_handle), pause);
     assert_eq!(ended.expect("it stops").status, RunStatus::Paused);
-    assert_eq!(ends.0.lock().expect("sound").len(), 0, "it goes on");
+    assert_eq!(ends.0.lock().expect("lock is not poisoned").len(), 0, "it goes on");
     stage.play.open("later");
     kernel.resume(&id, None).await.expect("it can be taken up");
     kernel.run(&id, &more, &StopHandle::new()).await.expect("it runs");
-    assert_eq!(ends.0.lock().expect("sound").len(), 1);
+    assert_eq!(ends.0.lock().expect("lock is not poisoned").len(), 1);
     // What is said to it later ends as everything that is said to it.
     kernel.resume(&id, Some("And?")).await.expect("it can be gone on with");
     let said = stage.said_to(id.as_str());
@@ -717,7 +717,7 @@ async fn a_pause_is_no_end() {
 }
 
 #[tokio::test]
-async fn who_is_ended_from_outside_has_an_end_and_leaves_nothing_that_nobody_wants_kept() {
+async fn a_fork_ended_from_outside_leaves_no_transcript() {
     let stage =
         Stage::new(&[("Do it.", &["Done."]), ("And?", &["kestrel. + echo{\"say\":\"y\"}", "@never So."])]);
     let run = stage.start("Do it.").await;

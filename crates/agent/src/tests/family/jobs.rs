@@ -62,7 +62,7 @@ async fn a_busy_parent_is_told_at_its_next_turn_and_of_all_at_once() {
 }
 
 #[tokio::test]
-async fn who_asks_for_it_is_not_told_again() {
+async fn a_fetched_result_is_not_announced_again() {
     let stage = Stage::new(&[
         ("Do it.", &[LAUNCH, r#"job_output{"job_id":"m-2-0","block":true}"#, "Done."]),
         ("Work.", &["Worked."]),
@@ -139,7 +139,7 @@ async fn only_ones_own_jobs_can_be_asked_for() {
     assert!(inner[3].contains("Worked."), "{inner:?}");
     let outer = stage.results("m");
     assert!(outer[1].contains("is your own run") && outer[1].contains("you have started none"), "{outer:?}");
-    assert!(outer[2].contains("there is no job `nobody`"), "{outer:?}");
+    assert!(outer[2].contains("no job `nobody`"), "{outer:?}");
     assert!(outer[3].contains("was no job"), "{outer:?}");
     assert!(outer[4].contains("is not a job of yours"), "{outer:?}");
 }
@@ -193,7 +193,7 @@ async fn a_very_long_answer_is_read_in_pieces() {
 }
 
 #[tokio::test]
-async fn who_is_at_its_step_cap_is_woken_all_the_same() {
+async fn a_parent_at_its_step_cap_is_woken_by_its_job() {
     let mut stage = Stage::new(&[
         ("Do it.", &[LAUNCH, "That is all I could do.", "Told."]),
         ("Work.", &["@end Worked."]),
@@ -301,9 +301,9 @@ async fn what_is_left_out_of_a_transcript_is_said() {
         )
     };
     // The prompt and the first reply fit; its results are part of that, and the second reply is too long for itself.
-    assert_eq!(shown(1), (vec!["[one message more: cursor 3 goes on with it]".to_owned()], Some(3)));
+    assert_eq!(shown(1), (vec!["[1 more message: continue at cursor 3]".to_owned()], Some(3)));
     assert_eq!(shown(2), shown(1));
-    assert_eq!(shown(3), (vec!["[3628 bytes more: offset 16384 goes on with them]".to_owned()], Some(3)));
+    assert_eq!(shown(3), (vec!["[3628 more bytes: continue at offset 16384]".to_owned()], Some(3)));
 }
 
 #[tokio::test]
@@ -337,7 +337,7 @@ async fn ends_are_told_of_in_the_order_of_their_starts() {
 
 /// A job that ends a moment after the one that wakes the parent is reported together with it.
 #[tokio::test(start_paused = true)]
-async fn who_ends_together_is_told_of_together() {
+async fn jobs_that_end_together_are_reported_together() {
     let launch = |name: &str| format!(r#"spawn_sub_agent{{"prompt":"{name}","run_in_background":true}}"#);
     let two = [launch("One."), launch("Two.")].join(" + ");
     let stage =
@@ -364,7 +364,7 @@ async fn who_ends_together_is_told_of_together() {
 
 /// In the other order, a job that ends between the two looks would not be reported.
 #[tokio::test]
-async fn who_ends_between_two_looks_is_told_of() {
+async fn a_job_that_ends_between_two_checks_is_reported() {
     let stage =
         Arc::new(Stage::new(&[("Do it.", &[LAUNCH, "I wait.", "Told."]), ("Work.", &["@end Worked."])]));
     let play = Arc::clone(&stage.play);

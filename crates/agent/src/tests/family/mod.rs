@@ -88,12 +88,12 @@ impl Stage {
     }
 
     async fn go(&self, run: &RunId) -> RunOutcome {
-        *self.stop_handle.lock().expect("sound") = StopHandle::new();
+        *self.stop_handle.lock().expect("lock is not poisoned") = StopHandle::new();
         self.kernel().run(run, &ResumeOverrides::default(), &self.stop_handle()).await.expect("it runs")
     }
 
     fn stop_handle(&self) -> StopHandle {
-        self.stop_handle.lock().expect("sound").clone()
+        self.stop_handle.lock().expect("lock is not poisoned").clone()
     }
 
     fn row(&self, run: &str) -> store::Run {

@@ -67,7 +67,7 @@ impl Play {
 
     /// Number of requests for each line.
     pub(super) fn asked(&self) -> BTreeMap<(String, usize), usize> {
-        self.asked.lock().expect("sound").clone()
+        self.asked.lock().expect("lock is not poisoned").clone()
     }
 
     /// Returns the prompt of the requesting agent and its next line.
@@ -95,7 +95,7 @@ impl Play {
 
     async fn say(&self, body: &[u8]) -> Result<Reply, ProviderFailure> {
         let (who, turn, line) = self.line(body);
-        *self.asked.lock().expect("sound").entry((who.clone(), turn)).or_default() += 1;
+        *self.asked.lock().expect("lock is not poisoned").entry((who.clone(), turn)).or_default() += 1;
         let Some(mut line) = line else {
             return Err(failed(&format!("400 `{who}` has nothing to say in turn {turn}")));
         };

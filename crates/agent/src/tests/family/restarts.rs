@@ -47,7 +47,7 @@ async fn a_job_and_a_call_that_waits_are_taken_up() {
 }
 
 #[tokio::test]
-async fn who_is_resumed_with_something_else_is_told_by_the_way() {
+async fn a_result_is_announced_after_a_resume_with_another_prompt() {
     let stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"Look."}"#, "Something else.", "Seen, too."]),
         ("Look.", &["@look Seen."]),
@@ -81,7 +81,7 @@ async fn a_tree_that_was_broken_off_can_be_ended_from_outside() {
 }
 
 #[tokio::test]
-async fn who_was_cancelled_before_its_process_was_gone_asks_nobody_any_more() {
+async fn a_job_cancelled_before_a_crash_sends_no_more_requests() {
     let stage = Stage::new(&[
         ("Do it.", &[LAUNCH, r#"spawn_sub_agent{"prompt":"Look."}"#, "Done.", "Told."]),
         ("Work.", &["@work Worked."]),
@@ -100,7 +100,7 @@ async fn who_was_cancelled_before_its_process_was_gone_asks_nobody_any_more() {
 
 /// Its parent ended it before its process was gone, and so it takes along whom it waits for.
 #[tokio::test]
-async fn who_was_cancelled_takes_along_whom_it_still_waits_for() {
+async fn a_job_cancelled_before_a_crash_also_ends_its_sub_agent() {
     let mut stage = Stage::new(&[
         (
             "Do it.",
@@ -122,7 +122,7 @@ async fn who_was_cancelled_takes_along_whom_it_still_waits_for() {
 }
 
 #[tokio::test]
-async fn who_may_start_nobody_any_more_still_hears_of_whom_it_had_started() {
+async fn a_sub_agent_is_still_reported_after_a_rule_denies_new_ones() {
     let mut stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"Look."}"#, "I wait.", "Done."]),
         ("Look.", &["@look Seen."]),

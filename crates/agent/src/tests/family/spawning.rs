@@ -130,8 +130,8 @@ async fn several_in_one_message_work_at_the_same_time() {
 async fn what_cannot_be_is_an_error_that_says_what_can() {
     let calls = [
         (r#"{"prompt":" "}"#, "`prompt` is empty"),
-        (r#"{"prompt":"x","agent":"nobody"}"#, "there is no agent `nobody`; available: general-purpose"),
-        (r#"{"prompt":"x","task_id":"9.9.9"}"#, "there is no task `9.9.9`; there are no tasks"),
+        (r#"{"prompt":"x","agent":"nobody"}"#, "no agent `nobody`; available: general-purpose"),
+        (r#"{"prompt":"x","task_id":"9.9.9"}"#, "no task `9.9.9`; there are no tasks"),
         (r#"{"prompt":"x","task_id":"tother/1.1.1"}"#, "belongs to another conversation"),
         (r#"{"prompt":"x","model":"opus"}"#, "has no model of the tier `opus`"),
         (r#"{"prompt":"x","output_schema":{"type":"nothing"}}"#, "`output_schema`: it is not a JSON schema"),

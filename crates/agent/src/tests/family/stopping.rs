@@ -45,7 +45,7 @@ async fn a_job_that_had_ended_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn who_is_ended_from_outside_alone_ends_alone() {
+async fn a_job_that_is_cancelled_from_outside_ends_alone() {
     let stage =
         Stage::new(&[("Do it.", &[LAUNCH, "I wait.", "It was ended."]), ("Work.", &["@never Worked."])]);
     let run = stage.start("Do it.").await;
@@ -156,7 +156,7 @@ async fn jobs_that_are_left_go_on_when_the_run_does() {
 }
 
 #[tokio::test]
-async fn one_that_was_paused_with_its_parent_and_ended_meanwhile_is_told_of() {
+async fn the_end_of_a_paused_sub_agent_is_reported_when_its_parent_resumes() {
     let stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"Look."}"#, "I wait for it.", "It was ended."]),
         ("Look.", &["@later It is here."]),
@@ -205,7 +205,7 @@ impl EventSink for Ends {
         if let (true, Some(stop_handle)) = (told.ends_with("paused"), &self.cancels) {
             stop_handle.request(StopRequest::Cancel);
         }
-        self.told.lock().expect("sound").push(told);
+        self.told.lock().expect("lock is not poisoned").push(told);
     }
 }
 
@@ -225,7 +225,7 @@ async fn a_cancel_right_behind_a_pause_ends_those_that_are_paused_already() {
     ended.expect("it ran");
     assert_eq!(stage.status("m"), RunStatus::CancelledByUser);
     assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
-    let told = ends.told.lock().expect("sound").clone();
+    let told = ends.told.lock().expect("lock is not poisoned").clone();
     let last = ["m-2-0 below m: cancelled_by_parent", "m below nobody: cancelled_by_user"];
     assert_eq!(told, ["m-2-0 below m: paused", last[0], last[1]]);
 }
@@ -248,7 +248,7 @@ async fn a_fork_that_is_given_up_is_told_to_have_ended() {
     let (ended, ()) = tokio::join!(kernel.run(&id, &more, &stop_handle), pause);
     assert_eq!(ended.expect("it ran").status, RunStatus::Paused);
     kernel.cancel(&id).await.expect("given up");
-    let told = ends.told.lock().expect("sound").join("\n").replace(id.as_str(), "FORK");
+    let told = ends.told.lock().expect("lock is not poisoned").join("\n").replace(id.as_str(), "FORK");
     let ends = "FORK below m: paused\nFORK below m: fork cancelled_by_user\nFORK below m: cancelled_by_user";
     assert_eq!(told, ends);
 }

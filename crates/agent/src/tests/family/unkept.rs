@@ -22,14 +22,14 @@ impl Told {
 
     /// The one end that there was.
     fn end(&self) -> ForkReport {
-        let ends = self.ends.lock().expect("sound");
+        let ends = self.ends.lock().expect("lock is not poisoned");
         let [end] = &ends[..] else { panic!("one event: {ends:?}") };
         end.clone()
     }
 
     /// The errors of lost transcripts.
     fn lost(&self) -> Vec<String> {
-        self.lost.lock().expect("sound").clone()
+        self.lost.lock().expect("lock is not poisoned").clone()
     }
 }
 
@@ -37,10 +37,12 @@ impl EventSink for Told {
     fn emit(&self, event: &RunEvent) {
         match &event.kind {
             EventKind::ForkEnded(ended) => {
-                self.ends.lock().expect("sound").push((**ended).clone());
+                self.ends.lock().expect("lock is not poisoned").push((**ended).clone());
                 self.ended.send_modify(|count| *count += 1);
             }
-            EventKind::TranscriptLost { error } => self.lost.lock().expect("sound").push(error.clone()),
+            EventKind::TranscriptLost { error } => {
+                self.lost.lock().expect("lock is not poisoned").push(error.clone())
+            }
             _ => {}
         }
     }
@@ -106,16 +108,17 @@ async fn a_disk_that_fills_up_at_any_write_fails_no_fork() {
 }
 
 #[tokio::test]
-async fn what_was_told_of_it_on_the_way_was_heard() {
+async fn a_listener_gets_all_messages_of_a_fork_that_is_not_stored() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (stage, _, run) = asked(SIDE).await;
     let (hears, reminder) = (heard.clone(), Some("Be brief.".to_owned()));
-    let on_message: Arc<MessageListener> =
-        Arc::new(move |message: &session::Message| hears.lock().expect("sound").push(message.clone()));
+    let on_message: Arc<MessageListener> = Arc::new(move |message: &session::Message| {
+        hears.lock().expect("lock is not poisoned").push(message.clone())
+    });
     stage.store().room_for(3);
     let fork = ForkRequest { on_message: Some(on_message), reminder, keep_transcript: false, ..and() };
     let forked = stage.kernel().fork(&run, &fork, &StopHandle::new()).await.expect("forked");
-    assert_eq!(*heard.lock().expect("sound"), forked.messages);
+    assert_eq!(*heard.lock().expect("lock is not poisoned"), forked.messages);
     assert_eq!((forked.messages.len(), forked.usage.input), (6, 300));
 }
 
@@ -147,7 +150,7 @@ async fn with_room_again_at_its_end_all_of_it_is_kept() {
 }
 
 #[tokio::test]
-async fn a_pause_ends_what_nobody_can_go_on_with() {
+async fn a_paused_fork_that_is_not_stored_ends() {
     let (stage, told, run) = asked(&[("Do it.", &["Done."]), ("And?", &["count{}", "@later So."])]).await;
     stage.store().room_for(3);
     let stop_handle = StopHandle::new();

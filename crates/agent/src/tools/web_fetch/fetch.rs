@@ -79,10 +79,9 @@ pub(super) async fn fetch(
 
 async fn connect(target: &FetchTarget, network: &dyn NetworkAccess) -> Result<Box<dyn NetStream>, Refusal> {
     let found = match &target.host {
-        Host::Domain(name) => network
-            .resolve(name)
-            .await
-            .map_err(|error| Refusal(format!("`{name}` cannot be found: {error}")))?,
+        Host::Domain(name) => {
+            network.resolve(name).await.map_err(|error| Refusal(format!("cannot find `{name}`: {error}")))?
+        }
         Host::Ipv4(address) => vec![(*address).into()],
         Host::Ipv6(address) => vec![(*address).into()],
     };
@@ -120,7 +119,7 @@ async fn ask(
         .header(ACCEPT, "text/html, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.9, */*;q=0.1")
         .header(ACCEPT_ENCODING, "gzip")
         .body(Empty::<Bytes>::new())
-        .map_err(|error| Refusal(format!("`{target}` cannot be asked for: {error}")))?;
+        .map_err(|error| Refusal(format!("cannot request `{target}`: {error}")))?;
     sender.send_request(request).await.map_err(failed)
 }
 
@@ -148,7 +147,7 @@ async fn read_page(target: FetchTarget, response: Response<Incoming>) -> Result<
     }
     let body = match text(&head.headers, CONTENT_ENCODING) {
         Some(coding) => encoding::decode(&coding, &bytes, MAX_BYTES)
-            .map_err(|error| Refusal(format!("`{target}` cannot be decompressed: {error}")))?,
+            .map_err(|error| Refusal(format!("cannot decompress `{target}`: {error}")))?,
         None => bytes.to_vec(),
     };
     Ok(FetchedPage { url: target.url, status: head.status, content_type, body })

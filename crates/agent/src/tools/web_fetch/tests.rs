@@ -46,7 +46,7 @@ struct SimulatedNetwork {
 impl NetworkAccess for SimulatedNetwork {
     fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         Box::pin(async move {
-            let mut lookups = self.lookups.lock().expect("no test broke");
+            let mut lookups = self.lookups.lock().expect("lock is not poisoned");
             let lookup = lookups.entry(name.to_owned()).or_default();
             let (_, answers) = NAMES
                 .iter()
@@ -65,7 +65,7 @@ impl NetworkAccess for SimulatedNetwork {
     ) -> BoxFuture<'a, io::Result<Box<dyn NetStream>>> {
         Box::pin(async move {
             let tls = tls.map(|name| format!(" as {name}")).unwrap_or_default();
-            self.asked.lock().expect("no test broke").push(format!("{to}{tls}"));
+            self.asked.lock().expect("lock is not poisoned").push(format!("{to}{tls}"));
             if to.ip().to_string() == "93.184.216.99" {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
@@ -135,7 +135,7 @@ async fn fetch(url: &str, allow: &[&str]) -> (Result<String, String>, Vec<String
     let world = Arc::new(SimulatedNetwork::default());
     let tool = WebFetchTool { allowed: AllowedHosts::parse(allow).expect("a list"), network: world.clone() };
     let output = tool.call(&json!({ "url": url }), &TestWorkspace::new(&[]).context).await;
-    let asked = std::mem::take(&mut *world.asked.lock().expect("no test broke"));
+    let asked = std::mem::take(&mut *world.asked.lock().expect("lock is not poisoned"));
     let text = format_output(&output);
     if output.is_error {
         return (Err(text), asked);
@@ -275,7 +275,7 @@ const INSIDE: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn nobody_inside_is_asked() {
+async fn no_request_reaches_a_private_address() {
     assert!(INSIDE.len() >= 60);
     for url in INSIDE {
         let (got, asked) = fetch(url, &[]).await;
@@ -386,7 +386,7 @@ async fn nobody_inside_is_asked() {
         http://[fe80::1%25eth0]/ no: `http://[fe80::1%25eth0]/` is not a URL: invalid IPv6 address; write it in full, as in `https://example.com/page`
         http://256.256.256.256/ no: `http://256.256.256.256/` is not a URL: invalid IPv4 address; write it in full, as in `https://example.com/page`
         http://exa mple/ no: `http://exa mple/` is not a URL: invalid international domain name; write it in full, as in `https://example.com/page`
-        http://no-such.example/ no: `no-such.example` cannot be found: there is no such name
+        http://no-such.example/ no: cannot find `no-such.example`: there is no such name
         http://empty.example/ no: `empty.example` has no address
     "#]].assert_eq(&table(INSIDE, &[]).await);
 }
@@ -504,7 +504,7 @@ async fn the_user_may_allow_what_is_inside() {
         http://127.0.0.2:8080/ no: `http://127.0.0.2:8080/` is refused: only the ports 80 and 443 are asked, not 8080; the user can allow it, with `allow = ["127.0.0.2:8080"]` under `[web_fetch]` in their own `offshoot.toml`
         http://inside.example/ ok: this is inside.example/  <- 127.0.0.1:80
         http://inside.example:8080/ no: `http://inside.example:8080/` is refused: only the ports 80 and 443 are asked, not 8080; the user can allow it, with `allow = ["inside.example:8080"]` under `[web_fetch]` in their own `offshoot.toml`
-        http://under.inside.example/ no: `under.inside.example` cannot be found: there is no such name
+        http://under.inside.example/ no: cannot find `under.inside.example`: there is no such name
         http://[::1]:9000/ ok: this is [::1]:9000/  <- [::1]:9000
         http://10.0.0.7/ ok: this is 10.0.0.7/  <- 10.0.0.7:80
         http://public.example/to?http://127.0.0.1:8080/ ok: this is 127.0.0.1:8080/  <- 93.184.216.34:80, 127.0.0.1:8080
@@ -552,7 +552,7 @@ async fn what_comes_is_text_and_within_limits() {
         Try elsewhere.  <- 93.184.216.34:80
         http://public.example/big no: `http://public.example/big` has 6291456 bytes; at most 5242880 are read  <- 93.184.216.34:80
         http://public.example/endless no: `http://public.example/endless` has more than 5242880 bytes; at most 5242880 are read  <- 93.184.216.34:80
-        http://public.example/bomb no: `http://public.example/bomb` cannot be decompressed: the body is longer than 5242880 bytes when decoded  <- 93.184.216.34:80
+        http://public.example/bomb no: cannot decompress `http://public.example/bomb`: the body is longer than 5242880 bytes when decoded  <- 93.184.216.34:80
         http://public.example/cut no: `http://public.example/cut` was interrupted: error reading a body from connection  <- 93.184.216.34:80
         http://public.example/garbage no: `public.example` gave no readable answer: invalid HTTP version parsed  <- 93.184.216.34:80
         http://public.example/latin ok: Grüße  <- 93.184.216.34:80
@@ -561,7 +561,7 @@ async fn what_comes_is_text_and_within_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_nothing_is_given_up() {
+async fn a_silent_server_is_given_up_after_the_deadline() {
     let started = tokio::time::Instant::now();
     let (got, _) = fetch("http://public.example/silent", &[]).await;
     assert_eq!(got, Err("it took longer than 30 s and was given up".to_owned()));

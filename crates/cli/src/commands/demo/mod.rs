@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
+use parity::VerdictOutcome;
 use report::Tone;
 
 use self::command::DemoCommand;
@@ -69,7 +70,7 @@ struct Demo {
 impl Demo {
     fn introduce(&self) {
         let dir = self.folder.shown();
-        say(&format!(
+        print_line(&format!(
             "A small team of agents works in {dir}/workspace. A script answers\n\
              instead of a model, so no key and no network are needed.\n\n\
              Every step shows its command. To type the commands yourself:\n\n  \
@@ -87,7 +88,7 @@ impl Demo {
             &["--listen", &listen, "--out", "../recording"],
             &["--", "offshoot", "run", PROMPT],
         ]);
-        self.must(&named(proxy))
+        self.run_or_fail(&named(proxy))
     }
 
     fn kill_and_resume(&mut self) -> anyhow::Result<()> {
@@ -96,29 +97,29 @@ impl Demo {
         self.clear(&["workspace/found", "killed"])?;
         let first = DemoCommand::offshoot(&[&["run", "--script", "../slow.yaml", "--cache-sim"], &[PROMPT]]);
         let first = named(first).with("OFFSHOOT_DATA_DIR", "../killed");
-        say(&format!("{} &\n", first.shown()));
+        print_line(&format!("{} &\n", first.shown()));
         let mut child = first.start(&self.folder)?;
         let killed = kill_in_the_middle(&mut child, &self.folder.path("killed/store.db"));
         if std::io::stderr().is_terminal() {
             print_text("\n"); // keeps the last line that the run drew
         }
         killed.map_err(|error| classify(ExitKind::Outside, Some("offshoot demo".to_owned()), error))?;
-        say(&format!(
+        print_line(&format!(
             "\n  $ {}\n\nThe process is gone ({}), with {ACTIVE_AGENTS} active agents. The journal has them:\n",
             Tone::Strong.paint("kill -9 $!"),
             command::ending(child.wait().or_fail(ExitKind::Outside)?),
         ));
         let listed = DemoCommand::offshoot(&[&["ps"]]).with("OFFSHOOT_DATA_DIR", "../killed");
-        self.must(&listed)?;
-        say("");
+        self.run_or_fail(&listed)?;
+        print_line("");
         let resume = DemoCommand::offshoot(&[
             &["run", "--resume", RUN_ID],
             &["--script", "../script.yaml", "--cache-sim"],
         ]);
-        self.must(&resume.with("OFFSHOOT_DATA_DIR", "../killed"))?;
+        self.run_or_fail(&resume.with("OFFSHOOT_DATA_DIR", "../killed"))?;
         let resumed = self.execution("killed")?;
         match compare::first_difference(&undisturbed, &resumed) {
-            None => say(&success(&format!("byte-equal to the run of step 1:\n  {undisturbed}"))),
+            None => print_line(&success(&format!("byte-equal to the run of step 1:\n  {undisturbed}"))),
             Some(difference) => {
                 self.problem(format!("the resumed run differs from the undisturbed run: {difference}"))
             }
@@ -140,7 +141,7 @@ impl Demo {
         let verify = DemoCommand::offshoot(&[&["verify", "../recording", "../replayed", "--level", "E4"]]);
         let verified = self.run(&verify)?;
         match (replayed, verified) {
-            (Some(0), Some(0)) => say(&success("verified: byte-equal (E4)")),
+            (Some(0), Some(0)) => print_line(&success("verified: byte-equal (E4)")),
             (replayed, Some(0)) => self.problem(format!("the replay ended with {}", code_text(replayed))),
             _ => self.problem("the replay is not byte-equal (E4): see above".to_owned()),
         }
@@ -149,17 +150,17 @@ impl Demo {
 
     fn explain_cache(&mut self) -> anyhow::Result<()> {
         self.heading("Explain the prompt cache of the provider");
-        self.must(&DemoCommand::offshoot(&[&["cache", "../recording"]]))
+        self.run_or_fail(&DemoCommand::offshoot(&[&["cache", "../recording"]]))
     }
 
     fn show_tree(&mut self) -> anyhow::Result<()> {
         self.heading("List the agents, with tokens, cached part and cost");
-        self.must(&DemoCommand::offshoot(&[&["ps"]]))
+        self.run_or_fail(&DemoCommand::offshoot(&[&["ps"]]))
     }
 
     fn write_report(&mut self) -> anyhow::Result<()> {
         self.heading("Make a page for a browser");
-        self.must(&DemoCommand::offshoot(&[&["report", "../recording", "--out", "../report.html"]]))
+        self.run_or_fail(&DemoCommand::offshoot(&[&["report", "../recording", "--out", "../report.html"]]))
     }
 
     fn conclude(&self) -> ExitCode {
@@ -171,13 +172,13 @@ impl Demo {
             hint!("look into `{dir}`, or run `offshoot demo` again");
             return ExitCode::from(ExitKind::Verdict as u8);
         }
-        say(&format!(
+        print_line(&format!(
             "{}\n\nThe report: {dir}/report.html\n\n\
              Next, after `cd {}/workspace && . ../env`:\n  \
              offshoot show {RUN_ID}-2-0  shows the first background agent\n  \
              offshoot init           writes settings and a first scenario\n  \
              offshoot --help         lists all commands",
-            success("verified: byte-equal (E4); the resumed run equals the undisturbed run"),
+            passed("byte-equal (E4); the resumed run equals the undisturbed run"),
             crate::paths::shell_word(&dir),
         ));
         ExitCode::SUCCESS
@@ -185,40 +186,40 @@ impl Demo {
 
     fn heading(&mut self, title: &str) {
         self.step += 1;
-        say(&format!("\n{}\n", Tone::Strong.paint(&format!("{}/{STEPS}  {title}", self.step))));
+        print_line(&format!("\n{}\n", Tone::Strong.paint(&format!("{}/{STEPS}  {title}", self.step))));
     }
 
     /// Removes the results of an earlier run of the step, and shows the command.
     fn clear(&self, names: &[&str]) -> anyhow::Result<()> {
         let shown = |name: &&str| name.strip_prefix("workspace/").map_or(format!("../{name}"), str::to_owned);
         let shown: Vec<String> = names.iter().map(shown).collect();
-        say(&format!("  $ {}", Tone::Strong.paint(&format!("rm -rf {}", shown.join(" ")))));
+        print_line(&format!("  $ {}", Tone::Strong.paint(&format!("rm -rf {}", shown.join(" ")))));
         names.iter().try_for_each(|name| self.folder.remove(name))
     }
 
     /// Shows and runs a command that must succeed.
-    fn must(&self, command: &DemoCommand) -> anyhow::Result<()> {
+    fn run_or_fail(&self, command: &DemoCommand) -> anyhow::Result<()> {
         let code = self.run(command)?;
         command.check(code)
     }
 
     /// Shows and runs a command.
     fn run(&self, command: &DemoCommand) -> anyhow::Result<Option<i32>> {
-        say(&format!("{}\n", command.shown()));
+        print_line(&format!("{}\n", command.shown()));
         let mut child = command.start(&self.folder)?;
         Ok(child.wait().or_fail(ExitKind::Outside)?.code())
     }
 
     /// Shows and runs a command, and prints only the last lines of its output.
     fn run_with_tail(&self, command: &DemoCommand) -> anyhow::Result<Option<i32>> {
-        say(&format!("{}\n", command.shown()));
+        print_line(&format!("{}\n", command.shown()));
         let (code, output) = command.capture(&self.folder)?;
         let skip = if code == Some(0) { output.lines().count().saturating_sub(2) } else { 0 };
         if skip > 0 {
-            say("…");
+            print_line("…");
         }
-        output.lines().skip(skip).for_each(say);
-        say("");
+        output.lines().skip(skip).for_each(print_line);
+        print_line("");
         Ok(code)
     }
 
@@ -227,7 +228,7 @@ impl Demo {
     }
 
     fn problem(&mut self, problem: String) {
-        say(&format!("{} {problem}", Tone::Bad.paint("✗")));
+        print_line(&format!("{} {problem}", Tone::Bad.paint("✗")));
         self.problems.push(problem);
     }
 }
@@ -262,8 +263,12 @@ fn code_text(code: Option<i32>) -> String {
     code.map_or("a signal".to_owned(), |code| format!("exit code {code}"))
 }
 
-fn say(text: &str) {
+fn print_line(text: &str) {
     print_text(&format!("{text}\n"));
+}
+
+fn passed(text: &str) -> String {
+    format!("\n{}  {text}", Tone::Good.paint(VerdictOutcome::Match.word()))
 }
 
 fn success(text: &str) -> String {

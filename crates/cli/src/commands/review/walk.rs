@@ -44,7 +44,7 @@ impl Walk<'_> {
             }
         }
         if waiting.is_empty() {
-            self.say("no pending runs\n")?;
+            self.print("no pending runs\n")?;
         }
         Ok(waiting.len() - decided)
     }
@@ -55,14 +55,14 @@ impl Walk<'_> {
         let candidate = folder.run_dir(waiting.newest());
         let verdict = self.judge.judge(&golden, &candidate)?;
         let golden = golden.file_name().unwrap_or_default().to_string_lossy();
-        self.say(&format!("\n{}\n{}\n", candidate.display(), headline(&verdict, &golden)))?;
+        self.print(&format!("\n{}\n{}\n", candidate.display(), headline(&verdict, &golden)))?;
         for line in &verdict.summary {
-            self.say(&format!("  {}\n", report::plain(line)))?;
+            self.print(&format!("  {}\n", report::plain(line)))?;
         }
         let mut masked = 0;
         for (n, difference) in verdict.differences.iter().enumerate() {
             let shown = report::difference_text(difference, self.terminal.width);
-            self.say(&format!("\n{}/{} {shown}", n + 1, verdict.differences.len()))?;
+            self.print(&format!("\n{}/{} {shown}", n + 1, verdict.differences.len()))?;
             match self.ask(difference.suggested_rule.is_some())? {
                 Key::Skip => {}
                 Key::Mask => masked += usize::from(self.mask(waiting, difference.suggested_rule.as_deref())?),
@@ -75,7 +75,7 @@ impl Walk<'_> {
         }
         if masked > 0 {
             let rules = folder.rules_file();
-            self.say(&format!(
+            self.print(&format!(
                 "added {masked} masks to `{}`; the next review applies them\n",
                 rules.display()
             ))?;
@@ -87,12 +87,12 @@ impl Walk<'_> {
         match key {
             Key::Accept => {
                 let said = accept_newest(waiting)?;
-                self.say(&said)?;
+                self.print(&said)?;
             }
             Key::Reject => {
                 let run = waiting.newest();
                 waiting.folder.reject(run, SystemTime::now()).map_err(explain)?;
-                self.say(&format!("rejected `{run}`\n"))?;
+                self.print(&format!("rejected `{run}`\n"))?;
             }
             Key::Skip | Key::Mask | Key::Quit => {}
         }
@@ -102,10 +102,10 @@ impl Walk<'_> {
     /// Asks for a reason and adds the rule. Without a reason there is no rule.
     fn mask(&mut self, waiting: &PendingScenario, mask: Option<&str>) -> anyhow::Result<bool> {
         let Some(mask) = mask else { return Ok(false) };
-        self.say("reason: ")?;
+        self.print("reason: ")?;
         let reason = self.line()?.unwrap_or_default();
         if reason.is_empty() {
-            self.say("no mask added: a mask needs a reason\n")?;
+            self.print("no mask added: a mask needs a reason\n")?;
             return Ok(false);
         }
         waiting.folder.add_rule(&set_reason(mask, &reason)).map_err(explain)?;
@@ -115,7 +115,7 @@ impl Walk<'_> {
     fn ask(&mut self, can_mask: bool) -> anyhow::Result<Key> {
         let mask = if can_mask { ", (m)ask" } else { "" };
         loop {
-            self.say(&format!("(a)ccept the run, (r)eject it, (s)kip{mask}, (q)uit? "))?;
+            self.print(&format!("(a)ccept the run, (r)eject it, (s)kip{mask}, (q)uit? "))?;
             let Some(line) = self.line()? else { return Ok(Key::Quit) };
             match line.as_str() {
                 "a" | "accept" => return Ok(Key::Accept),
@@ -134,7 +134,7 @@ impl Walk<'_> {
         Ok((read > 0).then(|| line.trim().to_owned()))
     }
 
-    fn say(&mut self, text: &str) -> anyhow::Result<()> {
+    fn print(&mut self, text: &str) -> anyhow::Result<()> {
         let text = report::terminal_text(text, crate::terminal::is_stderr_styled());
         let out = &mut self.terminal.out;
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).or_fail(ExitKind::Outside)

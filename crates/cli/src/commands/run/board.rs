@@ -74,7 +74,7 @@ impl Board {
     }
 
     /// Prints a line above them.
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn print_line(&self, text: &str) {
         self.rows().lines.suspend(|| status!("{text}"));
     }
 
@@ -124,7 +124,7 @@ impl Board {
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
-        self.0.lock().expect("drawing lines does not panic")
+        self.0.lock().expect("lock is not poisoned")
     }
 }
 

@@ -115,8 +115,8 @@ fn stop_by_signal(signal: i32, stop_handle: &StopHandle, board: &Board) {
     let is_second = stop_handle.signal().requested() >= StopRequest::Pause;
     let is_interrupt = signal == libc::SIGINT;
     match (is_second, is_interrupt) {
-        (false, true) => board.say("\npausing; Ctrl-C again ends the run"),
-        (false, false) => board.say("pausing"),
+        (false, true) => board.print_line("\npausing; Ctrl-C again ends the run"),
+        (false, false) => board.print_line("pausing"),
         _ => {}
     }
     stop_handle.request(if is_interrupt && is_second { StopRequest::Cancel } else { StopRequest::Pause });

@@ -34,7 +34,7 @@ impl OutputError {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("printing does not panic")
+    mutex.lock().expect("lock is not poisoned")
 }
 
 /// Prints one JSON object per line. Each line is stored in a file before it is printed.
@@ -64,7 +64,8 @@ impl LogState {
     /// Returns the number of the next line.
     fn next(&mut self, event: &RunEvent) -> u64 {
         if let LogState::Unopened = self {
-            *self = EventLog::open(&event.run).map_or_else(|error| LogState::lost(0, &error), LogState::Open);
+            *self = EventLog::open(&event.run)
+                .map_or_else(|error| LogState::failed_after(0, &error), LogState::Open);
         }
         match self {
             LogState::Unopened => 1,
@@ -80,12 +81,12 @@ impl LogState {
         if let LogState::Open(log) = self
             && let Err(error) = log.append(line)
         {
-            *self = LogState::lost(seq, &error);
+            *self = LogState::failed_after(seq, &error);
         }
     }
 
     /// The run continues, because a reader of the pipe still gets all lines.
-    fn lost(last: u64, error: &std::io::Error) -> Self {
+    fn failed_after(last: u64, error: &std::io::Error) -> Self {
         warning!("cannot store further events: {error}");
         LogState::Lost(last)
     }
@@ -252,7 +253,7 @@ impl TextOutput {
         if reply.is_line_open {
             self.print_reply(&mut reply, "\n");
         }
-        self.board.say(text);
+        self.board.print_line(text);
     }
 
     fn root_event(&self, event: &EventKind) {

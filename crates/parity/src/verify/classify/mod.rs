@@ -44,7 +44,7 @@ pub(super) struct ClassifiedDifference {
     /// True if only the bytes differ, under a mask or because the models said different things. Such a difference is
     /// listed only if E4 is required.
     pub(super) is_tolerated: bool,
-    pub(super) shown: VerdictDifference,
+    pub(super) excerpt: VerdictDifference,
 }
 
 /// The rules and the required level for the classification.
@@ -77,9 +77,9 @@ impl Classifier<'_> {
         classified.difference = difference.map(|difference| {
             let (level, words) = level_and_words(surface, &difference);
             let description = format!("{words}{suffix}");
-            let shown = self.shown(place, surface, pointer, level, description, &difference);
+            let excerpt = self.excerpt(place, surface, pointer, level, description, &difference);
             let is_tolerated = is_tolerated(&difference);
-            ClassifiedDifference { difference, level, is_tolerated, shown }
+            ClassifiedDifference { difference, level, is_tolerated, excerpt }
         });
         classified
     }
@@ -89,7 +89,7 @@ impl Classifier<'_> {
         !difference.is_tolerated || self.required == Level::E4
     }
 
-    fn shown(
+    fn excerpt(
         &self,
         place: TurnPlace,
         surface: Surface,

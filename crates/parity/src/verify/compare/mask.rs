@@ -242,7 +242,7 @@ impl MaskTally {
     }
 
     /// Returns all masks with their hits.
-    pub(super) fn uses(mut self) -> Vec<MaskUse> {
+    pub(super) fn mask_uses(mut self) -> Vec<MaskUse> {
         self.counts.resize(MASKS.len() + OTHERS.len(), (0, 0));
         let named = MASKS.iter().map(|mask| (mask.name, mask.covers)).chain(OTHERS.iter().copied());
         let used = named.zip(self.counts);

@@ -83,7 +83,7 @@ impl<'c> Comparer<'c> {
             let finding = Finding::new(place.turn, place.surface, place.pointer).excludable();
             findings.push(finding.with(Difference::Value(difference)));
         }
-        (self.values.mask_hits.uses(), pairs, findings)
+        (self.values.mask_hits.mask_uses(), pairs, findings)
     }
 }
 

@@ -34,11 +34,11 @@ pub(super) fn summarise(
     let changes = changes::collect(&result.findings);
     let mut notes = notes::deduplicated(result.notes);
     notes.extend(notes::bytes_only(&result.findings, required));
-    let rules = classifier.rules.uses();
+    let rules = classifier.rules.rule_uses();
     let level = tally.level();
     let has_stale_rule = rules.iter().any(|rule| rule.stale);
     let outcome = match level {
-        None => VerdictOutcome::Inconclusive("nothing was compared".to_owned()),
+        None => VerdictOutcome::Inconclusive("no unit was compared".to_owned()),
         Some(level) if level >= Some(required) && !has_stale_rule => VerdictOutcome::Match,
         Some(_) => VerdictOutcome::Differs,
     };
@@ -69,7 +69,7 @@ pub(super) fn summarise(
 fn differences(findings: Vec<Classified>, classifier: &Classifier<'_>) -> Vec<VerdictDifference> {
     let listed = |it: Classified| {
         let difference = it.difference.filter(|difference| classifier.is_listed(difference))?;
-        Some((it.place.lane, difference.shown))
+        Some((it.place.lane, difference.excerpt))
     };
     let mut differences: Vec<_> = findings.into_iter().filter_map(listed).collect();
     differences.sort_by_key(|(lane, difference)| (*lane, difference.turn));

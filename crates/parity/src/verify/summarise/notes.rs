@@ -53,8 +53,8 @@ pub(super) fn races(golden: &Lanes, verdict: &Verdict, is_own_replay: bool) -> V
     let unexplained = failing.iter().filter(|difference| difference.race.is_none()).count();
     if is_own_replay && unexplained > 0 {
         let differences = match unexplained {
-            1 => "1 of the differences is no known race".to_owned(),
-            n => format!("{n} of the differences are no known races"),
+            1 => "1 of the differences is not a known race".to_owned(),
+            n => format!("{n} of the differences are not known races"),
         };
         notes.push(format!("the candidate is a replay of its golden in the recorded order; {differences}"));
     }

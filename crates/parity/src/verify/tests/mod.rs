@@ -683,7 +683,7 @@ fn masks_cover_times_and_nothing_that_looks_like_them() {
 }
 
 #[test]
-fn masks_leave_what_somebody_chose() {
+fn masks_do_not_hide_chosen_values() {
     let said = |surface: &str, text: &str| {
         let mut story = story(Dialect::OpenAiChat);
         story.facts.day = Day::of_timestamp("2026-11-15T12:00:00Z");
@@ -781,7 +781,7 @@ fn only_what_is_called_an_id_or_looks_like_one_is_one() {
 }
 
 #[test]
-fn a_clocks_count_among_what_says_who_asks_is_a_time() {
+fn a_clock_value_in_metadata_or_headers_is_a_time() {
     for line in [
         r#"add /metadata/ts "T""#,
         r#"add /metadata/ts "T123""#,
@@ -1044,14 +1044,14 @@ fn rules_are_strict_and_a_stale_one_fails() {
     let said = mistakes
         .map(|text| ParityRules::parse(text, Path::new("parity.toml")).expect_err("a mistake").to_string());
     expect![[r#"
-        cannot use the rules in `parity.toml`, line 1: format 2 is not known; this version knows 1
+        cannot use the rules in `parity.toml`, line 1: unknown format 2; this version reads 1
         cannot use the rules in `parity.toml`, line 4: unknown variant `prompts`, expected one of `prompt`, `tools`, `settings`, `calls`, `results`, `jobs`, `routing`
         cannot use the rules in `parity.toml`, line 2: an exclusion has no `pattern`; a mask may have one
-        cannot use the rules in `parity.toml`, line 2: `pattern` is no regular expression: regex parse error:
+        cannot use the rules in `parity.toml`, line 2: `pattern` is not a regular expression: regex parse error:
             (
             ^
         error: unclosed group
-        cannot use the rules in `parity.toml`, line 2: `system` is no pointer; write one as in `/system/0/text` or `header:user-agent`
+        cannot use the rules in `parity.toml`, line 2: `system` is not a pointer; write one as in `/system/0/text` or `header:user-agent`
         cannot use the rules in `parity.toml`, line 2: a rule needs a `reason`
         cannot use the rules in `parity.toml`, line 6: unknown field `because`, expected one of `surface`, `pointer`, `reason`, `applies_to`, `pattern`"#]].assert_eq(&said.join("\n"));
 }

@@ -135,7 +135,7 @@ fn only_the_recordings_own_replay_in_its_order_calls_it_racy() {
     }
     let unknown = with(&golden, &["r1", "r4", "r6"], ["Plan the trip.", "Plan a journey."]);
     let unknown = notes(&replayed(&golden, unknown, "golden", "recorded"));
-    assert!(unknown.contains("1 of the differences is no known race"), "{unknown}");
+    assert!(unknown.contains("1 of the differences is not a known race"), "{unknown}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ async fn every_lane_gets_its_own_answers_whoever_asks_first() {
     assert_eq!(live.ask("main", results).await, "text all is fine");
     let report = live.server.report();
     assert!(report.is_complete(), "{report}");
-    assert_eq!((report.served, report.again), (4, 0));
+    assert_eq!((report.served, report.repeated), (4, 0));
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn what_is_asked_once_more_gets_the_same_answer_and_is_counted() {
         live.lanes.clear();
     }
     let report = live.server.report();
-    assert_eq!((report.served, report.again), (3, 2));
+    assert_eq!((report.served, report.repeated), (3, 2));
 }
 
 #[tokio::test]
@@ -264,9 +264,9 @@ async fn names_the_harness_made_are_put_into_the_replies() {
         live.ask("main", "result t2 both are done").await,
         "text job_ccddee9 is done, /tmp/box/7/ws is clean"
     );
-    let mapped = live.server.report().mapped;
+    let renamed = live.server.report().renamed;
     assert_eq!(
-        mapped,
+        renamed,
         [("job_0011aa", "job_ccddee9"), ("job_2233bb", "job_445566")]
             .map(|(a, b)| (a.to_owned(), b.to_owned()))
     );
@@ -422,7 +422,7 @@ async fn a_request_that_was_never_answered_is_held_and_nobody_else_with_it() {
     assert!(held.await.is_err(), "there is nothing to send");
     live.lanes.clear();
     assert!(live.ask("main", "look around").await.starts_with("call t1"), "others are served");
-    assert!(live.server.report().unasked.is_empty());
+    assert!(live.server.report().unrequested.is_empty());
 }
 
 #[tokio::test]

@@ -314,6 +314,6 @@ async fn a_request_that_never_comes_is_skipped_and_reported() {
     assert_eq!(live.ask("b", "count the lines").await, "text four");
     assert_eq!(live.ask("main", "result t1 three; result t2 four").await, "text done");
     let report = live.server.report();
-    assert_eq!(report.unasked.len(), 1, "{report}");
-    assert!(report.waits.iter().any(|wait| !wait.came && wait.what.contains("sub-1")), "{report}");
+    assert_eq!(report.unrequested.len(), 1, "{report}");
+    assert!(report.waits.iter().any(|wait| !wait.is_met && wait.awaited.contains("sub-1")), "{report}");
 }

@@ -152,7 +152,7 @@ pub(super) fn encode(
         Block::ToolResult(_)
         | Block::Document { .. }
         | Block::ItemReference { .. }
-        | Block::Unknown { .. } => return Err(EncodeError::no_such(DIALECT, block, place)),
+        | Block::Unknown { .. } => return Err(EncodeError::unsupported(DIALECT, block, place)),
     };
     Ok(encoded.maybe("cache_control", marker))
 }

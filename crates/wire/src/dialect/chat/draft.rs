@@ -138,7 +138,7 @@ fn part(block: &Block, marker: Option<String>, place: &'static str) -> Result<St
             let url = format!("data:{media_type};base64,{data}");
             object("image_url").raw("image_url", Object::new().text("url", &url).json())
         }
-        other => return Err(EncodeError::no_such(DIALECT, other, place)),
+        other => return Err(EncodeError::unsupported(DIALECT, other, place)),
     };
     Ok(encoded.maybe("cache_control", marker).json())
 }

@@ -136,7 +136,7 @@ impl<'a> ReplyParts<'a> {
                 Block::Thinking { .. } | Block::RedactedThinking { .. } => parts.thoughts.push(block),
                 Block::Refusal { text } => parts.refusal = Some(text),
                 Block::ToolCall(call) if !call.server => parts.calls.push(call),
-                other => return Err(EncodeError::no_such(DIALECT, other, "a reply")),
+                other => return Err(EncodeError::unsupported(DIALECT, other, "a reply")),
             }
         }
         Ok(parts)

@@ -158,7 +158,7 @@ fn part(
             object("input_image").text("image_url", &format!("data:{media_type};base64,{data}"))
         }
         Block::Image(ImageSource::File { id }) => object("input_image").text("file_id", id),
-        other => return Err(EncodeError::no_such(DIALECT, other, place)),
+        other => return Err(EncodeError::unsupported(DIALECT, other, place)),
     };
     Ok(encoded.maybe("prompt_cache_breakpoint", marker).json())
 }

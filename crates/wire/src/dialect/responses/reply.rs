@@ -155,7 +155,7 @@ pub(super) fn encode_item(reply: &Reply, index: usize, block: &Block) -> Result<
             item.set("status", quote("completed"));
             item
         }
-        other => return Err(EncodeError::no_such(DIALECT, other, "a reply")),
+        other => return Err(EncodeError::unsupported(DIALECT, other, "a reply")),
     })
 }
 
