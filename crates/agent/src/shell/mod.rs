@@ -71,6 +71,8 @@ enum SandboxEvent {
     Begun,
     /// The system refused namespaces. The command is tried again without them.
     NoNamespaces { why: String },
+    /// A protected place is gone since the scan of the workspace. The scan is repeated.
+    Moved { path: PathBuf },
     /// The command did not run.
     Refused { why: String },
     /// The command ended by itself. Signals count from 128.

@@ -45,6 +45,13 @@ pub(super) fn run() -> ExitCode {
         let hidden = hidden.filter(|place| order.write.iter().any(|open| is_below(place, open)));
         for place in order.protected.iter().chain(hidden) {
             if let Err(error) = make_read_only(place) {
+                // A command in the background created it, and the watcher has renamed it since the scan.
+                if std::fs::symlink_metadata(place)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+                {
+                    report(&SandboxEvent::Moved { path: place.clone() });
+                    return ExitCode::FAILURE;
+                }
                 return refuse(format!("cannot protect `{}`: {error}", place.display()));
             }
         }

@@ -22,6 +22,8 @@ use crate::process::{is_lease_holder_alive, started};
 
 /// Maximum time for a command's processes to end and for its changes to be scanned.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(45);
+/// Maximum number of scans if protected places move before they are mounted.
+const MAX_SCANS: usize = 10;
 
 /// Running commands of one run tree.
 pub struct Processes {
@@ -126,16 +128,12 @@ impl Processes {
         if !self.is_unsandboxed() && !rights::is_available() {
             return Err(rights::NO_LANDLOCK.to_owned());
         }
-        let guard = match self.is_unsandboxed() {
-            true => None,
-            false => {
-                let workspace = workspace.to_owned();
-                let scan = tokio::task::spawn_blocking(move || WorkspaceGuard::scan(&workspace)).await;
-                Some(Arc::new(scan.map_err(|_| "the workspace cannot be scanned; this is a bug")?))
-            }
+        let mut guard = self.scan(workspace).await?;
+        let places = |guard: &Option<Arc<WorkspaceGuard>>| {
+            guard.as_ref().map(|guard| guard.places.clone()).unwrap_or_default()
         };
-        let protected = guard.as_ref().map(|guard| guard.places.clone()).unwrap_or_default();
-        let mut order = plan::sandbox_spec(&self.shell, command, workspace, tmp, protected);
+        let mut order = plan::sandbox_spec(&self.shell, command, workspace, tmp, places(&guard));
+        let mut scans = 1;
         loop {
             let mut started = self.spawn(&order, guard.clone()).await.map_err(|error| error.to_string())?;
             match started.next_event().await {
@@ -144,10 +142,28 @@ impl Processes {
                     tracing::info!(why, "commands go without namespaces");
                     order.namespaces = false;
                 }
+                Some(SandboxEvent::Moved { .. }) if scans < MAX_SCANS => {
+                    scans += 1;
+                    guard = self.scan(workspace).await?;
+                    order.protected = places(&guard);
+                }
+                Some(SandboxEvent::Moved { path }) => {
+                    return Err(format!("cannot protect `{}`: it is moved again and again", path.display()));
+                }
                 Some(SandboxEvent::Refused { why }) => return Err(why),
                 other => return Err(format!("it failed to start: {other:?}")),
             }
         }
+    }
+
+    /// Finds the protected places of a workspace, unless commands run without a sandbox.
+    async fn scan(&self, workspace: &Path) -> Result<Option<Arc<WorkspaceGuard>>, String> {
+        if self.is_unsandboxed() {
+            return Ok(None);
+        }
+        let workspace = workspace.to_owned();
+        let scan = tokio::task::spawn_blocking(move || WorkspaceGuard::scan(&workspace)).await;
+        Ok(Some(Arc::new(scan.map_err(|_| "the workspace cannot be scanned; this is a bug")?)))
     }
 
     async fn spawn(
