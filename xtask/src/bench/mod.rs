@@ -22,6 +22,8 @@ mod traffic;
 mod upstream;
 mod verify;
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
@@ -57,6 +59,9 @@ pub(crate) struct ProxyArgs {
     /// Number of requests in one measurement
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
+    /// Also measure this `offshoot`, usually the version before
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
 }
 
 impl Bench {

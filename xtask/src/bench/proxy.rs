@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &ProxyArgs) -> Result<()> {
     let upstream_address = upstream.wait_until(|log| log.lines().next()?.parse().ok())?;
 
     let mut targets = Vec::new();
-    for kind in ProxyTargetKind::ALL {
+    for kind in ProxyTargetKind::selected(args.before.as_deref()) {
         match kind.start(upstream_address, &folder.path().join(kind.name())) {
             Ok(target) => targets.push(target),
             Err(error) => eprintln!("{} is not measured: {error:#}", kind.name()),
@@ -66,8 +66,17 @@ fn run_optimized(args: &ProxyArgs) -> Result<()> {
     run_command(
         cargo(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "proxy"])
             .args(["--rounds", &rounds])
-            .args(["--requests", &requests]),
+            .args(["--requests", &requests])
+            .args(before_args(args.before.as_deref())?),
     )
+}
+
+/// Returns the arguments that name the program to compare with, as an absolute path.
+pub(super) fn before_args(before: Option<&Path>) -> Result<Vec<PathBuf>> {
+    let Some(program) = before else { return Ok(Vec::new()) };
+    let program =
+        fs::canonicalize(program).with_context(|| format!("cannot find `{}`", program.display()))?;
+    Ok(vec!["--before".into(), program])
 }
 
 /// The results of all targets.
@@ -80,7 +89,7 @@ struct Results {
 /// Measures each target in turn, in an order that rotates from round to round.
 fn measure_all(args: &ProxyArgs, targets: &[ProxyTarget]) -> Result<Results> {
     let row = |target: &ProxyTarget| ProxyRow {
-        kind: target.kind,
+        kind: target.kind.clone(),
         description: target.description.clone(),
         samples: Vec::new(),
     };
@@ -148,7 +157,7 @@ fn finish(target: ProxyTarget, folder: &Path, calls: usize) -> Result<()> {
     let name = target.kind.name();
     let start = Instant::now();
     let (status, log) = server.stop().with_context(|| format!("cannot stop {name}"))?;
-    if target.kind != ProxyTargetKind::Offshoot {
+    if !matches!(target.kind, ProxyTargetKind::Offshoot | ProxyTargetKind::Before(_)) {
         return Ok(());
     }
     if !status.success() {

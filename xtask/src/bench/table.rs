@@ -59,6 +59,17 @@ pub(super) fn render(connections: usize, rows: &[ProxyRow]) -> String {
         )
         .expect("a string accepts all text");
     }
+    let find = |is_wanted: fn(&ProxyTargetKind) -> bool| rows.iter().find(|row| is_wanted(&row.kind));
+    let before = find(|kind| matches!(kind, ProxyTargetKind::Before(_)));
+    if let (Some(before), Some(ours)) = (before, find(|kind| *kind == ProxyTargetKind::Offshoot)) {
+        let speed =
+            |us: &ProxySample, them: &ProxySample| Some(us.requests_per_second / them.requests_per_second);
+        let cpu =
+            |us: &ProxySample, them: &ProxySample| Some(us.cpu_ms_per_request? / them.cpu_ms_per_request?);
+        let (speed, cpu) = (ours.against(Some(before), speed), ours.against(Some(before), cpu));
+        writeln!(text, "\nAgainst before: {} × the requests/s, {} × the CPU.", cell(speed, 2), cell(cpu, 2))
+            .expect("a string accepts all text");
+    }
     text
 }
 
@@ -119,7 +130,7 @@ mod tests {
                 first_byte_p99_ms: 2.0 * first_byte,
                 cpu_ms_per_request,
             });
-        ProxyRow { kind, description: kind.name().to_owned(), samples: samples.collect() }
+        ProxyRow { description: kind.name().to_owned(), kind, samples: samples.collect() }
     }
 
     #[test]
@@ -135,6 +146,10 @@ mod tests {
                 ProxyTargetKind::Offshoot,
                 &[(2000.0, 0.6, Some(0.6)), (1000.0, 1.0, Some(0.6)), (1000.0, 0.6, Some(0.6))],
             ),
+            row(
+                ProxyTargetKind::Before("before".into()),
+                &[(1000.0, 0.6, Some(0.5)), (1000.0, 1.0, Some(0.5)), (500.0, 0.6, Some(0.4))],
+            ),
         ];
         expect![[r#"
             ### 32 connections
@@ -144,6 +159,9 @@ mod tests {
             | direct | 4000 | – | 0.10 | – | 0.20 | – | – |
             | nginx | 2400 | 0.60 | 0.50 | 0.40 | 1.00 | 0.30 | – |
             | offshoot proxy | 1000 | 0.50 | 0.60 | 0.50 | 1.20 | 0.60 | 2.00 |
+            | offshoot proxy, before | 1000 | 0.25 | 0.60 | 0.50 | 1.20 | 0.50 | 1.67 |
+
+            Against before: 2.00 × the requests/s, 1.20 × the CPU.
         "#]]
         .assert_eq(&render(32, &rows));
     }

@@ -22,43 +22,48 @@ pub(super) struct ProxyTarget {
 }
 
 /// Kinds of targets in the order of the table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum ProxyTargetKind {
     Direct,
     Nginx,
+    /// Another build of our program, usually the version before.
+    Before(PathBuf),
     Offshoot,
     Mitmproxy,
 }
 
 impl ProxyTargetKind {
-    pub(super) const ALL: [ProxyTargetKind; 4] = [
-        ProxyTargetKind::Direct,
-        ProxyTargetKind::Nginx,
-        ProxyTargetKind::Offshoot,
-        ProxyTargetKind::Mitmproxy,
-    ];
+    /// Returns all kinds, with another build of our program if one is given.
+    pub(super) fn selected(before: Option<&Path>) -> Vec<ProxyTargetKind> {
+        let mut kinds = vec![ProxyTargetKind::Direct, ProxyTargetKind::Nginx];
+        kinds.extend(before.map(|program| ProxyTargetKind::Before(program.to_owned())));
+        kinds.extend([ProxyTargetKind::Offshoot, ProxyTargetKind::Mitmproxy]);
+        kinds
+    }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             ProxyTargetKind::Direct => "direct",
             ProxyTargetKind::Nginx => "nginx",
+            ProxyTargetKind::Before(_) => "offshoot proxy, before",
             ProxyTargetKind::Offshoot => "offshoot proxy",
             ProxyTargetKind::Mitmproxy => "mitmproxy",
         }
     }
 
     /// Starts the target for `upstream`, with its files in `folder`.
-    pub(super) fn start(self, upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
+    pub(super) fn start(&self, upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
         fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         match self {
             ProxyTargetKind::Direct => Ok(ProxyTarget {
-                kind: self,
+                kind: self.clone(),
                 description: "direct".to_owned(),
                 address: upstream,
                 server: None,
             }),
             ProxyTargetKind::Nginx => nginx(upstream, folder),
-            ProxyTargetKind::Offshoot => offshoot(upstream, folder),
+            ProxyTargetKind::Before(program) => offshoot(self, program, upstream, folder),
+            ProxyTargetKind::Offshoot => offshoot(self, &offshoot_program()?, upstream, folder),
             ProxyTargetKind::Mitmproxy => mitmproxy(upstream, folder),
         }
     }
@@ -141,8 +146,12 @@ pub(super) fn offshoot_program() -> Result<PathBuf> {
     Ok(program)
 }
 
-fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
-    let program = offshoot_program()?;
+fn offshoot(
+    kind: &ProxyTargetKind,
+    program: &Path,
+    upstream: SocketAddr,
+    folder: &Path,
+) -> Result<ProxyTarget> {
     let address = free_address()?;
     let server = Server::start(
         Command::new(program)
@@ -159,12 +168,7 @@ fn offshoot(upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {
         &folder.join("log"),
         StopSignal::Interrupt,
     )?;
-    ProxyTarget::start(
-        ProxyTargetKind::Offshoot,
-        "offshoot proxy, redacting and recording".to_owned(),
-        address,
-        server,
-    )
+    ProxyTarget::start(kind.clone(), format!("{}, redacting and recording", kind.name()), address, server)
 }
 
 fn mitmproxy(upstream: SocketAddr, folder: &Path) -> Result<ProxyTarget> {

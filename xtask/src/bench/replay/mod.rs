@@ -8,7 +8,7 @@ mod table;
 mod target;
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
@@ -19,7 +19,7 @@ use self::table::{PerformanceAim, ReplayRow, ReplaySample};
 use self::target::{ReplayTarget, ReplayTargetKind};
 use super::load::{self, LoadCall};
 use super::process::ProcessTree;
-use super::proxy::SETTLE;
+use super::proxy::{SETTLE, before_args};
 use super::server::{Server, StopSignal};
 use super::table::quantile;
 use super::traffic::Traffic;
@@ -39,6 +39,9 @@ pub(crate) struct ReplayArgs {
     /// Number of requests in one measurement
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
+    /// Also measure this `offshoot`, usually the version before
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
 }
 
 /// Measures all installed targets, and prints the tables.
@@ -68,7 +71,8 @@ fn run_optimized(args: &ReplayArgs) -> Result<()> {
     run_command(
         cargo(["run", "--release", "--quiet", "--package", "xtask", "--", "bench", "replay"])
             .args(["--rounds", &rounds])
-            .args(["--requests", &requests]),
+            .args(["--requests", &requests])
+            .args(before_args(args.before.as_deref())?),
     )
 }
 
@@ -93,11 +97,11 @@ fn start_upstream(folder: &Path, events: usize, gap: u64) -> Result<(Server, std
 /// Starts the installed targets.
 fn start_all(
     kinds: &[ReplayTargetKind],
-    start: impl Fn(ReplayTargetKind) -> Result<ReplayTarget>,
+    start: impl Fn(&ReplayTargetKind) -> Result<ReplayTarget>,
 ) -> Vec<ReplayTarget> {
     let mut targets = Vec::new();
     for kind in kinds {
-        match start(*kind) {
+        match start(kind) {
             Ok(target) => targets.push(target),
             Err(error) => eprintln!("{} is not measured: {error:#}", kind.name()),
         }
@@ -109,8 +113,8 @@ fn start_all(
 fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<PerformanceAim>> {
     let traffic = Traffic { request: size, events: EVENTS, is_agent: true };
     let (upstream, address) = start_upstream(folder, EVENTS, 0)?;
-    let start = |kind: ReplayTargetKind| kind.start(traffic, address, &folder.join(kind.name()));
-    let targets = start_all(&ReplayTargetKind::ALL, start);
+    let start = |kind: &ReplayTargetKind| kind.start(traffic, address, &folder.join(kind.name()));
+    let targets = start_all(&ReplayTargetKind::selected(args.before.as_deref()), start);
     drop(upstream);
     let (mut aims, mut early) = (Vec::new(), Vec::new());
     let mut tables = CONNECTIONS.map(|_| targets.iter().map(ReplayRow::of).collect::<Vec<_>>());
@@ -172,7 +176,8 @@ fn measure(
 fn finish(target: ReplayTarget) -> Result<()> {
     let name = target.kind.name();
     let (status, log) = target.server.stop().with_context(|| format!("cannot stop {name}"))?;
-    if target.kind == ReplayTargetKind::Offshoot && !status.success() {
+    if target.kind != ReplayTargetKind::Nginx && target.kind != ReplayTargetKind::Aimock && !status.success()
+    {
         bail!("{name} ended with {status}, so its figures are invalid\n{log}");
     }
     Ok(())

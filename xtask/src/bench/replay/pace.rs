@@ -12,6 +12,7 @@ use super::target::{ReplayPace, ReplayTarget, ReplayTargetKind, offshoot, record
 use super::{aimock, start_upstream};
 use crate::bench::load::{self, LoadCall, Reads};
 use crate::bench::on_runtime;
+use crate::bench::target::{ProxyTargetKind, offshoot_program};
 use crate::bench::traffic::Traffic;
 
 const TRAFFIC: Traffic = Traffic { request: 20_000, events: 200, is_agent: true };
@@ -23,7 +24,7 @@ pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<PerformanceAim>>
     let (upstream, address) = start_upstream(folder, TRAFFIC.events, GAP)?;
     let mut targets = Vec::new();
     for kind in [ReplayTargetKind::Offshoot, ReplayTargetKind::Aimock] {
-        match prepare(kind, address, &folder.join(kind.name())) {
+        match prepare(&kind, address, &folder.join(kind.name())) {
             Ok(target) => targets.push(target),
             Err(error) => eprintln!("the pace of {} is not measured: {error:#}", kind.name()),
         }
@@ -46,12 +47,12 @@ pub(super) fn measure(rounds: u32, folder: &Path) -> Result<Vec<PerformanceAim>>
 }
 
 /// Lets a target record the slow response and replay it. Returns the reads of the recorded response, too.
-fn prepare(kind: ReplayTargetKind, upstream: SocketAddr, folder: &Path) -> Result<(ReplayTarget, Reads)> {
+fn prepare(kind: &ReplayTargetKind, upstream: SocketAddr, folder: &Path) -> Result<(ReplayTarget, Reads)> {
     fs::create_dir(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
-    if kind == ReplayTargetKind::Aimock {
+    if *kind == ReplayTargetKind::Aimock {
         let (fixtures, reads) = aimock::record(TRAFFIC, upstream, folder)?;
         return Ok((aimock::replay(TRAFFIC, &fixtures, ReplayPace::Recorded, folder)?, reads));
     }
-    let (recording, reads) = record(TRAFFIC, upstream, folder)?;
-    Ok((offshoot(&recording, ReplayPace::Recorded, folder)?, reads))
+    let (recording, reads) = record(&ProxyTargetKind::Offshoot, TRAFFIC, upstream, folder)?;
+    Ok((offshoot(kind, &offshoot_program()?, &recording, ReplayPace::Recorded, folder)?, reads))
 }

@@ -41,7 +41,7 @@ pub(super) struct PerformanceAim {
 
 impl ReplayRow {
     pub(super) fn of(target: &ReplayTarget) -> ReplayRow {
-        ReplayRow { kind: target.kind, description: target.description.clone(), samples: Vec::new() }
+        ReplayRow { kind: target.kind.clone(), description: target.description.clone(), samples: Vec::new() }
     }
 
     fn median(&self, value: impl Fn(&ReplaySample) -> f64) -> Option<f64> {
@@ -96,6 +96,14 @@ pub(super) fn render(size: usize, connections: usize, rows: &[ReplayRow]) -> Str
             cell(row.cpu_against(nginx), 1),
         )
         .expect("a string accepts all text");
+    }
+    let before = rows.iter().find(|row| matches!(row.kind, ReplayTargetKind::Before(_)));
+    let ours = rows.iter().find(|row| row.kind == ReplayTargetKind::Offshoot);
+    if let (Some(before), Some(ours)) = (before, ours) {
+        let speed = cell(ours.against(Some(before), |sample| sample.requests_per_second), 2);
+        let cpu = cell(ours.cpu_against(Some(before)), 2);
+        writeln!(text, "\nAgainst before: {speed} × the requests/s, {cpu} × the CPU.")
+            .expect("a string accepts all text");
     }
     text
 }
@@ -155,7 +163,7 @@ pub(super) struct PaceRow {
 impl PaceRow {
     pub(super) fn of(target: &ReplayTarget, recorded: &Reads) -> PaceRow {
         PaceRow {
-            kind: target.kind,
+            kind: target.kind.clone(),
             description: target.description.clone(),
             recorded: recorded.clone(),
             replayed: Vec::new(),
@@ -249,7 +257,7 @@ mod tests {
             responses: 10,
             bodies: bodies.iter().copied().collect(),
         });
-        ReplayRow { kind, description: kind.name().to_owned(), samples: samples.collect() }
+        ReplayRow { description: kind.name().to_owned(), kind, samples: samples.collect() }
     }
 
     #[test]

@@ -23,14 +23,16 @@ pub(super) struct ReplayTarget {
 }
 
 /// Kinds of targets in the order of the table.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReplayTargetKind {
     Nginx,
+    /// Another build of our program, usually the version before.
+    Before(PathBuf),
     Offshoot,
     Aimock,
 }
 
-/// ReplayPace of a replay.
+/// Pace of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ReplayPace {
     Instant,
@@ -38,25 +40,41 @@ pub(super) enum ReplayPace {
 }
 
 impl ReplayTargetKind {
-    pub(super) const ALL: [ReplayTargetKind; 3] =
-        [ReplayTargetKind::Nginx, ReplayTargetKind::Offshoot, ReplayTargetKind::Aimock];
+    /// Returns all kinds, with another build of our program if one is given.
+    pub(super) fn selected(before: Option<&Path>) -> Vec<ReplayTargetKind> {
+        let mut kinds = vec![ReplayTargetKind::Nginx];
+        kinds.extend(before.map(|program| ReplayTargetKind::Before(program.to_owned())));
+        kinds.extend([ReplayTargetKind::Offshoot, ReplayTargetKind::Aimock]);
+        kinds
+    }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             ReplayTargetKind::Nginx => "nginx",
+            ReplayTargetKind::Before(_) => "offshoot replay, before",
             ReplayTargetKind::Offshoot => "offshoot replay",
             ReplayTargetKind::Aimock => "aimock",
         }
     }
 
     /// Records one call to `upstream` in `folder`, and starts the target at instant pace.
-    pub(super) fn start(self, traffic: Traffic, upstream: SocketAddr, folder: &Path) -> Result<ReplayTarget> {
+    pub(super) fn start(
+        &self,
+        traffic: Traffic,
+        upstream: SocketAddr,
+        folder: &Path,
+    ) -> Result<ReplayTarget> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
         match self {
             ReplayTargetKind::Nginx => nginx(traffic, folder),
+            ReplayTargetKind::Before(program) => {
+                let kind = target::ProxyTargetKind::Before(program.clone());
+                let (recording, _) = record(&kind, traffic, upstream, folder)?;
+                offshoot(self, program, &recording, ReplayPace::Instant, folder)
+            }
             ReplayTargetKind::Offshoot => {
-                let (recording, _) = record(traffic, upstream, folder)?;
-                offshoot(&recording, ReplayPace::Instant, folder)
+                let (recording, _) = record(&target::ProxyTargetKind::Offshoot, traffic, upstream, folder)?;
+                offshoot(self, &target::offshoot_program()?, &recording, ReplayPace::Instant, folder)
             }
             ReplayTargetKind::Aimock => {
                 let (fixtures, _) = aimock::record(traffic, upstream, folder)?;
@@ -101,12 +119,13 @@ fn nginx(traffic: Traffic, folder: &Path) -> Result<ReplayTarget> {
 
 /// Records one call with `offshoot proxy`. Returns the recording and the reads of the client.
 pub(super) fn record(
+    kind: &target::ProxyTargetKind,
     traffic: Traffic,
     upstream: SocketAddr,
     folder: &Path,
 ) -> Result<(PathBuf, load::Reads)> {
     let folder = folder.join("recorder");
-    let proxy = target::ProxyTargetKind::Offshoot.start(upstream, &folder)?;
+    let proxy = kind.start(upstream, &folder)?;
     let expected = Some(traffic.events().concat().into_bytes());
     let call = LoadCall { request: traffic.request(proxy.address), expected };
     let reads = crate::bench::on_runtime(load::once(proxy.address, &call))?;
@@ -115,8 +134,13 @@ pub(super) fn record(
     Ok((folder.join(RECORDING), reads))
 }
 
-pub(super) fn offshoot(recording: &Path, pace: ReplayPace, folder: &Path) -> Result<ReplayTarget> {
-    let program = target::offshoot_program()?;
+pub(super) fn offshoot(
+    kind: &ReplayTargetKind,
+    program: &Path,
+    recording: &Path,
+    pace: ReplayPace,
+    folder: &Path,
+) -> Result<ReplayTarget> {
     let address = free_address()?;
     let pace = if pace == ReplayPace::Instant { "instant" } else { "recorded" };
     let server = Server::start(
@@ -128,5 +152,5 @@ pub(super) fn offshoot(recording: &Path, pace: ReplayPace, folder: &Path) -> Res
         &folder.join("log"),
         StopSignal::Interrupt,
     )?;
-    ReplayTarget::start(ReplayTargetKind::Offshoot, "offshoot replay".to_owned(), address, server)
+    ReplayTarget::start(kind.clone(), kind.name().to_owned(), address, server)
 }
