@@ -340,7 +340,8 @@ async fn finish_with(
     let preview = preview::decide(&result);
     let at = run.kernel.clock.millis();
     let (key, kept) = (call.key.clone(), preview.clone());
-    let finished = FinishedCall { key, status, result: result.clone(), preview: kept, seen, at };
+    let folders = Vec::new();
+    let finished = FinishedCall { key, status, result: result.clone(), preview: kept, seen, folders, at };
     match fetches {
         Some(job) => {
             crash::point("fetch.before");

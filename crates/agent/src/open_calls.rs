@@ -63,7 +63,7 @@ pub(crate) fn abandoned(store: &Store, run: &RunId, at: Millis) -> Result<Vec<Fi
             Some(row) => as_result(&call, sub_agent_output(&RunOutcome::of(row), None)),
         };
         let preview = preview::decide(&result);
-        Ok(FinishedCall { key: call.key, status, result, preview, seen: Vec::new(), at })
+        Ok(FinishedCall { key: call.key, status, result, preview, seen: Vec::new(), folders: Vec::new(), at })
     });
     finished.collect()
 }

@@ -16,6 +16,7 @@ const SHARED_ROWS: &[(&str, &str)] = &[
     ("messages", "run = ?1"),
     ("forks", "run = ?1"),
     ("seen_files", "run = ?1"),
+    ("folder_notes", "run = ?1"),
     ("inbox", "run = ?1"),
     ("spent", "run = ?1"),
 ];
@@ -23,6 +24,7 @@ const SHARED_ROWS: &[(&str, &str)] = &[
 /// The rows that it needs of itself only.
 const OWN_ROWS: &[(&str, &str)] = &[
     ("tool_calls", "run = ?1"),
+    ("hook_answers", "run = ?1"),
     ("jobs", "run = ?1"),
     ("attempts", "model_call IN (SELECT id FROM model_calls WHERE run = ?1)"),
     ("reserved_tokens", "model_call IN (SELECT id FROM model_calls WHERE run = ?1)"),
@@ -40,6 +42,8 @@ const WRITTEN_BACK: &[(&str, &str)] = &[
     ("reserved_tokens", "model_call IN (SELECT id FROM model_calls WHERE run = ?1)"),
     ("forks", "run = ?1"),
     ("seen_files", "run = ?1"),
+    ("folder_notes", "run = ?1"),
+    ("hook_answers", "run = ?1"),
     ("jobs", "run = ?1"),
     ("inbox", "job = ?1"),
 ];

@@ -34,18 +34,21 @@ mod writer;
 pub use error::StoreError;
 pub use ids::{CallKey, Cursor, Digest, Head, InboxId, Lease, Millis, ModelCallId, Seq};
 pub use new::{
-    CancelScope, FinalRecord, FinishedCall, ForkEnd, Limit, NewAttempt, NewFork, NewInboxEntry, NewMessage,
-    NewModelCall, NewReply, NewRun, NewTask, NewThread, NewToolCall, RunEnd, RunThread, SeenFile, TaskChange,
+    CancelScope, FinalRecord, FinishedCall, FolderText, ForkEnd, Limit, NewAttempt, NewFork, NewHookAnswer,
+    NewInboxEntry, NewMessage, NewModelCall, NewReply, NewRun, NewTask, NewThread, NewToolCall, RunEnd,
+    RunThread, SeenFile, TaskChange,
 };
 pub use open::Options;
 pub use read::{Filter, MainReads, RunReads};
 pub use rows::{
-    Attempt, Child, Fork, InboxEntry, Job, MainMessage, Memory, ModelCall, Run, RunSnapshot, RunSummary,
-    SearchHit, SessionInfo, StoredMessage, StoredToolCall, Task, TaskAttempt, Thread, UsageTotals,
+    Attempt, Child, FolderNote, Fork, HookAnswer, InboxEntry, Job, MainMessage, Memory, ModelCall, Run,
+    RunSnapshot, RunSummary, SaidMessage, SearchHit, SessionInfo, StoredMessage, StoredToolCall, Task,
+    TaskAttempt, Thread, ThreadPage, UsageTotals,
 };
 pub use store::{Health, Store};
 pub use words::{
-    CallStatus, InboxKind, ModelCallStatus, Origin, Policy, Purpose, RunKind, RunStatus, TaskStatus,
+    CallStatus, HookEvent, InboxKind, ModelCallStatus, Origin, Policy, Purpose, RunKind, RunStatus,
+    TaskStatus,
 };
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_v2.sql"),
     include_str!("schema_v3.sql"),
     include_str!("schema_v4.sql"),
+    include_str!("schema_v5.sql"),
 ];
 
 /// Migrates the database to the newest version and keeps a copy of the old one.

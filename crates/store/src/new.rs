@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use session::{CallId, Role, RunId, TaskId, ThreadId, ToolResult, Usage};
 
 use crate::{
-    CallKey, CallStatus, Digest, Head, InboxId, InboxKind, Millis, Origin, Policy, Purpose, RunKind,
-    RunStatus, Seq, TaskStatus,
+    CallKey, CallStatus, Digest, Head, HookEvent, InboxId, InboxKind, Millis, Origin, Policy, Purpose,
+    RunKind, RunStatus, Seq, TaskStatus,
 };
 
 /// A conversation to create.
@@ -215,6 +215,36 @@ pub struct FinishedCall {
     pub preview: Option<String>,
     /// The files that the run knows now.
     pub seen: Vec<SeenFile>,
+    /// The instructions of folders that the model gets with the result.
+    pub folders: Vec<FolderText>,
+    /// The current time.
+    pub at: Millis,
+}
+
+/// Instructions of a folder, as a model gets them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderText {
+    /// The folder within the workspace.
+    pub folder: PathBuf,
+    /// The text.
+    pub text: String,
+}
+
+/// The answer of the hooks of one event.
+#[derive(Clone, Debug)]
+pub struct NewHookAnswer {
+    /// The run.
+    pub run: RunId,
+    /// The message with the call, or the last message of the turn.
+    pub message: Seq,
+    /// The position of the call in the message; `None` at the end of a turn.
+    pub position: Option<u32>,
+    /// The event.
+    pub event: HookEvent,
+    /// The answer as JSON.
+    pub answer: Vec<u8>,
+    /// The new input of the call, if the hooks changed it.
+    pub input: Option<Vec<u8>>,
     /// The current time.
     pub at: Millis,
 }

@@ -165,6 +165,8 @@ pub(crate) const ALL_RUNS: &[&str] = &[
     "reserved_tokens",
     "forks",
     "spent",
+    "hook_answers",
+    "folder_notes",
 ];
 
 fn main_only(asked: AuthContext<'_>) -> Authorization {

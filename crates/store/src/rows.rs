@@ -1,10 +1,12 @@
 //! Values that reads return.
 
+use std::path::PathBuf;
+
 use session::{CallId, Role, RunId, TaskId, ThreadId, ToolResult, Usage};
 
 use crate::{
-    CallKey, CallStatus, Cursor, Digest, InboxId, InboxKind, Lease, Millis, ModelCallId, ModelCallStatus,
-    Origin, Policy, Purpose, RunKind, RunStatus, Seq, TaskStatus,
+    CallKey, CallStatus, Cursor, Digest, HookEvent, InboxId, InboxKind, Lease, Millis, ModelCallId,
+    ModelCallStatus, Origin, Policy, Purpose, RunKind, RunStatus, Seq, TaskStatus,
 };
 
 /// A conversation, as lists show it.
@@ -22,6 +24,34 @@ pub struct Thread {
     pub updated_at: Millis,
     /// Its newest main run with its status.
     pub last_run: Option<(RunId, RunStatus)>,
+    /// Number of prompts and replies.
+    pub messages: u64,
+    /// The beginning of its last reply.
+    pub preview: Option<String>,
+}
+
+/// Some messages of a conversation: prompts of the user and replies of main agents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadPage {
+    /// The title of the conversation.
+    pub title: String,
+    /// Number of messages of the whole conversation.
+    pub total: u64,
+    /// The messages, oldest first.
+    pub messages: Vec<SaidMessage>,
+}
+
+/// A prompt or a reply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SaidMessage {
+    /// Its number in the conversation, from 1.
+    pub number: u64,
+    /// The author's role.
+    pub role: Role,
+    /// Time at which it was stored.
+    pub at: Millis,
+    /// Its text.
+    pub text: String,
 }
 
 /// A conversation with its main runs and their usage.
@@ -195,7 +225,7 @@ pub struct StoredToolCall {
     pub call: CallId,
     /// The tool's name.
     pub name: String,
-    /// The arguments, exactly as the model wrote them.
+    /// The arguments: as the model wrote them, or as hooks changed them.
     pub input: Vec<u8>,
     /// The action allowed if the call's end is never seen.
     pub policy: Policy,
@@ -209,6 +239,32 @@ pub struct StoredToolCall {
     pub started_at: Option<Millis>,
     /// Time at which it ended.
     pub ended_at: Option<Millis>,
+}
+
+/// An answer of hooks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookAnswer {
+    /// The message with the call, or the last message of the turn.
+    pub message: Seq,
+    /// The position of the call in the message; `None` at the end of a turn.
+    pub position: Option<u32>,
+    /// The event.
+    pub event: HookEvent,
+    /// The answer as JSON.
+    pub answer: Vec<u8>,
+    /// Time at which it was stored.
+    pub at: Millis,
+}
+
+/// The instructions of a folder that a run has got.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FolderNote {
+    /// The call that first read a file there.
+    pub call: CallKey,
+    /// The folder within the workspace.
+    pub folder: PathBuf,
+    /// The text.
+    pub text: String,
 }
 
 /// The state that a resumed loop starts from, read in one transaction.
@@ -347,6 +403,8 @@ pub struct SearchHit {
     pub run: RunId,
     /// The message.
     pub seq: Seq,
+    /// Its number among the prompts and replies of the conversation, from 1.
+    pub number: u64,
     /// The message's role.
     pub role: Role,
     /// The text around the match, with the matched words in `[` and `]`.

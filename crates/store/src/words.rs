@@ -45,6 +45,18 @@ macro_rules! words {
 }
 
 words!(
+    /// The event that hooks were asked about.
+    HookEvent {
+        /// Before a tool call.
+        PreToolUse = "pre_tool_use",
+        /// After a tool call.
+        PostToolUse = "post_tool_use",
+        /// At the end of a turn.
+        Stop = "stop",
+    }
+);
+
+words!(
     /// The kind of a run.
     RunKind {
         /// The agent that the user talks to.

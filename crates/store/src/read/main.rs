@@ -8,7 +8,8 @@ use session::{RunId, TaskId, ThreadId};
 use super::columns::{self, MESSAGE, RUN, TOOL_CALL, TOTALS};
 use super::search;
 use crate::{
-    Cursor, MainMessage, Memory, SearchHit, SessionInfo, Store, StoreError, StoredToolCall, Task, Thread,
+    Cursor, MainMessage, Memory, SaidMessage, SearchHit, SessionInfo, Store, StoreError, StoredToolCall,
+    Task, Thread, ThreadPage,
 };
 
 /// Reads of what the user may see.
@@ -85,8 +86,13 @@ impl<'a> MainReads<'a> {
         self.store.read_main(|conn| session_info(conn, thread))
     }
 
-    /// Returns messages that contain all words of the query, best match first. The query has no operators:
-    /// any text is valid and is searched for as words.
+    /// Returns what was said in a conversation, from the message with that number on.
+    pub fn read_thread(&self, thread: &ThreadId, from: u64, limit: usize) -> Result<ThreadPage, StoreError> {
+        self.store.read_main(|conn| thread_page(conn, thread, from, at_most(limit)))
+    }
+
+    /// Returns prompts and replies that contain words or phrases of the query, best match first. A word also matches the
+    /// beginning of one, a phrase is in quotes. Any text is a valid query.
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<SearchHit>, StoreError> {
         self.store.index_all()?;
         self.store.read_main(|conn| search::find(conn, query, at_most(limit)))
@@ -134,7 +140,9 @@ impl<'a> MainReads<'a> {
 
 const THREAD: &str = "t.id, t.title, t.workspace, t.created_at, t.updated_at,
     (SELECT id FROM main_runs WHERE thread = t.id ORDER BY created_at DESC, id DESC LIMIT 1),
-    (SELECT status FROM main_runs WHERE thread = t.id ORDER BY created_at DESC, id DESC LIMIT 1)";
+    (SELECT status FROM main_runs WHERE thread = t.id ORDER BY created_at DESC, id DESC LIMIT 1),
+    (SELECT count(*) FROM main_said WHERE thread = t.id),
+    (SELECT substr(text, 1, 400) FROM main_said WHERE thread = t.id AND role = 'assistant' ORDER BY id DESC LIMIT 1)";
 
 fn thread(row: &Row<'_>) -> rusqlite::Result<Thread> {
     Ok(Thread {
@@ -144,6 +152,8 @@ fn thread(row: &Row<'_>) -> rusqlite::Result<Thread> {
         created_at: row.get(3)?,
         updated_at: row.get(4)?,
         last_run: row.get::<_, Option<String>>(5)?.map(RunId::new).zip(row.get(6)?),
+        messages: columns::count(row, 7)?,
+        preview: row.get(8)?,
     })
 }
 
@@ -169,12 +179,33 @@ fn session_info(conn: &Connection, id: &ThreadId) -> Result<SessionInfo, StoreEr
     let runs =
         conn.prepare_cached(&sql)?.query_map([id.as_str()], columns::run)?.collect::<Result<_, _>>()?;
     let messages = conn
-        .prepare_cached("SELECT count(id) FROM main_messages WHERE thread = ?1")?
+        .prepare_cached("SELECT count(*) FROM main_said WHERE thread = ?1")?
         .query_row([id.as_str()], |row| columns::count(row, 0))?;
     let totals = conn
         .prepare_cached(&format!("SELECT {TOTALS} FROM main_model_calls WHERE thread = ?1"))?
         .query_row([id.as_str()], |row| columns::totals(row, 0))?;
     Ok(SessionInfo { thread, runs, messages, totals })
+}
+
+fn thread_page(conn: &Connection, id: &ThreadId, from: u64, limit: i64) -> Result<ThreadPage, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT title, (SELECT count(*) FROM main_said WHERE thread = ?1) FROM threads WHERE id = ?1",
+    )?;
+    let found = find.query_row([id.as_str()], |row| Ok((row.get(0)?, columns::count(row, 1)?))).optional()?;
+    let (title, total) = found.ok_or_else(|| StoreError::NoThread(id.clone()))?;
+    let skipped = i64::try_from(from.saturating_sub(1)).unwrap_or(i64::MAX);
+    let mut find = conn.prepare_cached(
+        "SELECT role, created_at, text FROM main_said WHERE thread = ?1 ORDER BY id LIMIT ?3 OFFSET ?2",
+    )?;
+    let found = find.query_map(params![id.as_str(), skipped, limit], |row| {
+        Ok((columns::role(row, 0)?, row.get(1)?, row.get(2)?))
+    })?;
+    let mut messages = Vec::new();
+    for (number, message) in (from.max(1)..).zip(found) {
+        let (role, at, text) = message?;
+        messages.push(SaidMessage { number, role, at, text });
+    }
+    Ok(ThreadPage { title, total, messages })
 }
 
 fn at_most(limit: usize) -> i64 {

@@ -8,8 +8,9 @@ use session::{CallId, RunId};
 
 use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
 use crate::{
-    Attempt, Child, Digest, Fork, InboxEntry, InboxKind, Job, Lease, ModelCall, ModelCallId, Run,
-    RunSnapshot, RunStatus, SeenFile, Seq, Store, StoreError, StoredMessage, StoredToolCall, UsageTotals,
+    Attempt, CallKey, Child, Digest, FolderNote, Fork, HookAnswer, InboxEntry, InboxKind, Job, Lease,
+    ModelCall, ModelCallId, Run, RunSnapshot, RunStatus, SeenFile, Seq, Store, StoreError, StoredMessage,
+    StoredToolCall, UsageTotals,
 };
 
 /// Reads of one run.
@@ -147,6 +148,35 @@ impl<'a> RunReads<'a> {
             })?;
             Ok(found.collect::<Result<_, _>>()?)
         })
+    }
+
+    /// Returns the answers of hooks about the calls of a message, or about the end of the turn with that message.
+    pub fn hook_answers(&self, message: Seq) -> Result<Vec<HookAnswer>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT message_seq, position, event, answer, at FROM hook_answers
+                 WHERE run = ?1 AND message_seq = ?2 ORDER BY position, at, event",
+            )?;
+            let found = find.query_map(params![self.run.as_str(), message], hook_answer)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Returns all answers of hooks, in the order of its messages.
+    pub fn all_hook_answers(&self) -> Result<Vec<HookAnswer>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT message_seq, position, event, answer, at FROM hook_answers
+                 WHERE run = ?1 ORDER BY message_seq, position, at, event",
+            )?;
+            let found = find.query_map([self.run.as_str()], hook_answer)?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Returns the instructions of folders that its model has got, in order. A fork starts with those of its parent.
+    pub fn folder_notes(&self) -> Result<Vec<FolderNote>, StoreError> {
+        self.store.read_all(|conn| folder_notes(conn, &self.run, Seq(i64::MAX)))
     }
 
     /// Returns the processes that were started for its tree and are not known to have ended. Only a root has
@@ -353,6 +383,40 @@ fn fork(conn: &Connection, run: &RunId) -> Result<Option<Fork>, StoreError> {
         })
     });
     Ok(found.optional()?)
+}
+
+fn hook_answer(row: &Row<'_>) -> rusqlite::Result<HookAnswer> {
+    let position: i64 = row.get(1)?;
+    Ok(HookAnswer {
+        message: row.get(0)?,
+        position: u32::try_from(position).ok(),
+        event: row.get(2)?,
+        answer: row.get(3)?,
+        at: row.get(4)?,
+    })
+}
+
+/// Returns the notes of the calls in messages before `before`. The notes of a call come with the message after it.
+fn folder_notes(conn: &Connection, run: &RunId, before: Seq) -> Result<Vec<FolderNote>, StoreError> {
+    let mut notes = match fork(conn, run)? {
+        Some(fork) => folder_notes(conn, &fork.of, before.min(fork.to))?,
+        None => Vec::new(),
+    };
+    let mut find = conn.prepare_cached(
+        "SELECT message_seq, position, folder, text FROM folder_notes WHERE run = ?1 AND message_seq < ?2
+         ORDER BY message_seq, position, folder",
+    )?;
+    let own = find.query_map(params![run.as_str(), before], |row| {
+        Ok(FolderNote {
+            call: CallKey { run: run.clone(), message: row.get(0)?, position: row.get(1)? },
+            folder: OsString::from_vec(row.get(2)?).into(),
+            text: row.get(3)?,
+        })
+    })?;
+    for note in own {
+        notes.push(note?);
+    }
+    Ok(notes)
 }
 
 fn last_reply(conn: &Connection, run: &RunId) -> Result<Option<Seq>, StoreError> {

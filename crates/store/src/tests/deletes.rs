@@ -64,7 +64,9 @@ async fn deleting_a_run_deletes_all_below_and_nothing_else() {
             ("processes", 1),
             ("reserved_tokens", 0),
             ("forks", 0),
-            ("spent", 1)
+            ("spent", 1),
+            ("hook_answers", 0),
+            ("folder_notes", 0)
         ]
     );
     assert_eq!(room.store.said("m"), ["start", "go"]);

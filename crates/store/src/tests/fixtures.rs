@@ -13,7 +13,25 @@ fn database_of(fixture: &str) -> (TempDir, PathBuf) {
 #[tokio::test]
 async fn a_journal_of_version_4_has_every_row() {
     let (_folder, path) = database_of(include_str!("../../fixtures/journal-v4.sql"));
+    has_every_row(&open(&path).expect("opens")).await;
+}
+
+#[tokio::test]
+async fn a_journal_of_version_5_has_every_row() {
+    let (_folder, path) = database_of(include_str!("../../fixtures/journal-v5.sql"));
     let store = open(&path).expect("opens");
+    let run = store.run(&run_id("m1"));
+    let answers = run.hook_answers(Seq(2)).expect("answers");
+    assert_eq!(
+        answers.iter().map(|answer| (answer.position, answer.event)).collect::<Vec<_>>(),
+        [(None, HookEvent::Stop), (Some(0), HookEvent::PreToolUse)]
+    );
+    assert_eq!(run.folder_notes().expect("notes")[0].text, "Water the beds.");
+    assert_eq!(store.run(&run_id("m1-f")).folder_notes().expect("notes"), [], "the fork began before it");
+    has_every_row(&store).await;
+}
+
+async fn has_every_row(store: &Store) {
     assert_eq!(store.check().expect("checked").problems, Vec::<String>::new());
     assert_eq!(store.said("m1"), ["How many seeds are there?", "I ask a counter."]);
     assert_eq!(store.said("m1-s"), ["Count the seeds.", "Seven seeds."]);

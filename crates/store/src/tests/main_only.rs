@@ -37,8 +37,20 @@ async fn secret_run(store: &Store, kind: RunKind) {
     store.record_failed_attempt(call, lost).await.expect("kept");
     let seq =
         store.finish_model_call(call, attempt(SECRET), answer(SECRET, &[SECRET])).await.expect("answered");
-    let mut done = finished(key(&id, seq.expect("a message"), 0), SECRET);
+    let seq = seq.expect("a message");
+    let answer = NewHookAnswer {
+        run: run.clone(),
+        message: seq,
+        position: Some(0),
+        event: HookEvent::PreToolUse,
+        answer: SECRET.as_bytes().to_vec(),
+        input: Some(SECRET.as_bytes().to_vec()),
+        at: NOW,
+    };
+    store.record_hook_answer(answer).await.expect("recorded");
+    let mut done = finished(key(&id, seq, 0), SECRET);
     done.preview = Some(SECRET.to_owned());
+    done.folders = vec![FolderText { folder: SECRET.into(), text: SECRET.to_owned() }];
     store.finish_call(done).await.expect("finished");
     let failed = store.begin_model_call(question(&id)).await.expect("asked");
     store.fail_model_call(failed, NOW, SECRET).await.expect("given up");
@@ -103,6 +115,7 @@ fn every_read(store: &Store) -> Vec<(&'static str, String)> {
         ("live_messages", shown(main.live_messages(&thread, Cursor::default()))),
         ("tool_calls", shown(main.tool_calls(&thread))),
         ("session_info", shown(main.session_info(&thread))),
+        ("read_thread", shown(main.read_thread(&thread, 1, 100))),
         ("search", shown(main.search(SECRET, 10)) + &shown(main.search("hello", 10))),
         ("tasks", shown(main.tasks(&thread))),
         ("memory", shown(main.memory(Some(&thread)))),
@@ -117,6 +130,13 @@ async fn no_read_for_the_user_shows_a_word_of_another_run() {
         assert!(!shown.contains(SECRET), "{read}: {shown}");
     }
     let main = room.store.main();
+    let page = main.read_thread(&thread_id("m"), 2, 2).expect("a page");
+    let said: Vec<_> =
+        page.messages.iter().map(|said| (said.number, said.role, said.text.as_str())).collect();
+    assert_eq!(said, [(2, Role::Assistant, "spawning"), (3, Role::Assistant, "goodbye")]);
+    assert_eq!(page.total, 3);
+    let last = main.threads(1).expect("threads").remove(0);
+    assert_eq!((last.messages, last.preview.as_deref()), (3, Some("goodbye")));
     assert_eq!(main.history(&thread_id("m")).expect("history").len(), 3);
     let info = main.session_info(&thread_id("m")).expect("info");
     assert_eq!((info.runs.len(), info.messages, info.totals.calls), (1, 3, 2));

@@ -5,6 +5,7 @@ mod deletes;
 mod fallback;
 mod fixtures;
 mod group;
+mod hooks;
 mod jobs;
 mod leases;
 mod main_only;
@@ -174,7 +175,15 @@ fn key(run: &str, message: Seq, position: u32) -> CallKey {
 fn finished(key: CallKey, text: &str) -> FinishedCall {
     let blocks = vec![Block::Text { text: text.to_owned() }];
     let result = ToolResult { call: CallId::new("call"), blocks, is_error: false, server: false };
-    FinishedCall { key, status: CallStatus::Done, result, preview: None, seen: Vec::new(), at: NOW }
+    FinishedCall {
+        key,
+        status: CallStatus::Done,
+        result,
+        preview: None,
+        seen: Vec::new(),
+        folders: Vec::new(),
+        at: NOW,
+    }
 }
 
 fn ending(status: RunStatus, text: &str) -> RunEnd {

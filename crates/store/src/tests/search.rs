@@ -66,8 +66,12 @@ async fn whatever_is_typed_is_only_words() {
     {
         assert_eq!(snippets(&room.store, query).len(), 1, "{query}");
     }
-    for query in ["goodbye", "hello goodbye", "ello", "NOT goodbye"] {
+    for query in ["goodbye", "ello", "\"to hello\"", "\"hell to\"", "\"hello t\""] {
         assert_eq!(snippets(&room.store, query), Vec::<String>::new(), "{query}");
+    }
+    for query in ["hello goodbye", "NOT goodbye", "\"hello to c\"", "\"hello t\"*", "“hello to”", "hell*"]
+    {
+        assert_eq!(snippets(&room.store, query).len(), 1, "{query}");
     }
     assert_eq!(room.store.said("m").len(), 2);
 }
@@ -89,6 +93,44 @@ async fn the_best_comes_first_with_the_words_around() {
     assert_eq!((&found[0].title[..], found[0].role), ("about m", Role::User));
     assert_eq!(room.store.main().search("lobster", 1).expect("searched").len(), 1);
     assert_eq!(snippets(&room.store, "Löbster").len(), 3, "accents and case do not matter");
+}
+
+#[tokio::test]
+async fn any_word_finds_and_more_words_rank_higher() {
+    let room = with_messages(&[
+        "the parser has a bug in its lexer",
+        "the parser is fast",
+        "parsers are everywhere",
+        "nothing at all",
+        "and here neither",
+        "a last line",
+    ])
+    .await;
+    let found = |query: &str| {
+        let hits = room.store.main().search(query, 10).expect("searched");
+        hits.into_iter().map(|hit| (hit.number, hit.seq)).collect::<Vec<_>>()
+    };
+    assert_eq!(found("parser bug unheardof"), [(2, Seq(2)), (3, Seq(3)), (4, Seq(4))], "whole words first");
+    assert_eq!(found("\"parser is\""), [(3, Seq(3))]);
+    assert_eq!(found("\"bug parser\""), []);
+    assert_eq!(found("unheardof"), []);
+}
+
+#[tokio::test]
+async fn a_query_is_never_an_error() {
+    let room = with_messages(&["hello to everyone"]).await;
+    let pieces = [
+        "\"", "*", "(", ")", "^", ":", "{", "}", "-", "+", "OR", "AND", "NOT", "NEAR(", ",", "hello", "\0",
+        "\u{301}", "“", "é", "\u{fffd}", "'", ";", " ", "  \t", "𝒳", "\u{200b}",
+    ];
+    for query in
+        pieces.iter().flat_map(|a| pieces.iter().flat_map(move |b| pieces.map(|c| format!("{a}{b}{c}"))))
+    {
+        let _ = snippets(&room.store, &query);
+    }
+    for long in ["hello ".repeat(50_000), "\"".repeat(50_000), "(".repeat(50_000), "\"a ".repeat(20_000)] {
+        let _ = snippets(&room.store, &long);
+    }
 }
 
 #[tokio::test]

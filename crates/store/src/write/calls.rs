@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use session::RunId;
 
-use super::check_can_continue;
+use super::{check_can_continue, hooks};
 use crate::{
     CallKey, CallStatus, FinishedCall, Millis, NewToolCall, RunKind, SeenFile, Seq, Store, StoreError,
 };
@@ -93,7 +93,8 @@ pub(super) fn finish(conn: &Connection, finished: &FinishedCall, result: &[u8]) 
     if done == 0 {
         return Err(missing_or_finished(conn, key)?);
     }
-    finished.seen.iter().try_for_each(|file| upsert_known_file(conn, &key.run, file))
+    finished.seen.iter().try_for_each(|file| upsert_known_file(conn, &key.run, file))?;
+    finished.folders.iter().try_for_each(|note| hooks::insert_folder_note(conn, key, note))
 }
 
 fn upsert_known_file(conn: &Connection, run: &RunId, file: &SeenFile) -> Result<(), StoreError> {

@@ -266,6 +266,8 @@ fn end_fork(conn: &Connection, run: &RunId, fork: &ForkEnd) -> Result<(), StoreE
             "UPDATE attempts SET response = x'', error = NULL WHERE model_call IN (SELECT id FROM model_calls WHERE run = ?1)",
             "UPDATE runs SET final_text = NULL WHERE id = ?1",
             "DELETE FROM seen_files WHERE run = ?1",
+            "DELETE FROM hook_answers WHERE run = ?1",
+            "DELETE FROM folder_notes WHERE run = ?1",
         ] {
             conn.prepare_cached(sql)?.execute([run.as_str()])?;
         }
