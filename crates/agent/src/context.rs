@@ -24,6 +24,8 @@ const MAX_INSTRUCTIONS: usize = 32 << 10;
 const MAX_FILE: u64 = 4 << 20;
 /// Maximum number of recent conversations.
 const THREADS: usize = 5;
+/// Maximum length of the preview of a conversation, in characters.
+const PREVIEW: usize = 120;
 /// Maximum number of memories.
 const MEMORIES: usize = 40;
 /// Maximum number of skills.
@@ -168,11 +170,25 @@ pub(crate) fn memory_list(kept: &[Memory]) -> Option<String> {
 
 fn recent(threads: Result<Vec<Thread>, StoreError>) -> Result<Option<String>, RunError> {
     let threads = threads?;
-    let listed: String =
-        threads.iter().map(|thread| format!("\n- {}", fenced(&thread.title.replace('\n', " ")))).collect();
+    let listed: String = threads.iter().map(recent_line).collect();
     Ok((!threads.is_empty()).then(|| {
         format!(
             "Recent conversations in this folder, newest first (search them with `sessions_search`):{listed}"
         )
     }))
+}
+
+/// Returns a line about a conversation: title, number of messages, and the beginning of the last answer. It has no id and no
+/// time, so that the context of equal conversations is equal.
+fn recent_line(thread: &Thread) -> String {
+    let messages = match thread.messages {
+        1 => "1 message".to_owned(),
+        n => format!("{n} messages"),
+    };
+    let preview = thread.preview.as_deref().map(|preview| {
+        let words = preview.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!(": {}", prompts::cut(&words, PREVIEW))
+    });
+    let title = thread.title.replace('\n', " ");
+    format!("\n- {}", fenced(&format!("{title} ({messages}){}", preview.unwrap_or_default())))
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const MAX_NAME: usize = 64;
 
 /// The built-in tools.
-pub(crate) const BUILTIN: [&str; 17] = [
+pub(crate) const BUILTIN: [&str; 18] = [
     "read",
     "write",
     "edit",
@@ -19,6 +19,7 @@ pub(crate) const BUILTIN: [&str; 17] = [
     "manage_tasks",
     "session_info",
     "sessions_search",
+    "sessions_read",
     "memory",
     "skill",
     "spawn_sub_agent",

@@ -78,7 +78,7 @@ async fn a_conversation_begins_with_what_there_is_to_know() {
         Today is Thursday, 2026-01-01 (UTC).
 
         Recent conversations in this folder, newest first (search them with `sessions_search`):
-        - old <\/context>things
+        - old <\/context>things (2 messages): done
         </context>
     "#]]
     .assert_eq(&format!("{before}[…]{after}\n"));

@@ -301,6 +301,16 @@ mod tests {
             sessions_search {"limit":-1}: `limit` must be a whole number from 1 to 50, but is: -1
             sessions_search {"limit":1.5}: `limit` must be a whole number from 1 to 50, but is: 1.5
             sessions_search {"limit":18446744073709551615}: `limit` must be a whole number from 1 to 50, but is: 18446744073709551615
+            sessions_read {"colour":1}: `colour` is no input of `sessions_read`; it takes `thread`, `from`, `limit`
+            sessions_read []: `sessions_read` takes a JSON object, but got: []
+            sessions_read {"thread":7}: `thread` must be a string, but is: 7
+            sessions_read {"from":"seven"}: `from` must be a whole number of at least 1, but is: "seven"
+            sessions_read {"from":-1}: `from` must be a whole number of at least 1, but is: -1
+            sessions_read {"from":1.5}: `from` must be a whole number of at least 1, but is: 1.5
+            sessions_read {"limit":"seven"}: `limit` must be a whole number from 1 to 100, but is: "seven"
+            sessions_read {"limit":-1}: `limit` must be a whole number from 1 to 100, but is: -1
+            sessions_read {"limit":1.5}: `limit` must be a whole number from 1 to 100, but is: 1.5
+            sessions_read {"limit":18446744073709551615}: `limit` must be a whole number from 1 to 100, but is: 18446744073709551615
             memory {"colour":1}: `colour` is no input of `memory`; it takes `action`, `name`, `text`, `scope`
             memory []: `memory` takes a JSON object, but got: []
             memory {}: `action` is missing; it must be one of "list", "read", "write", "delete"

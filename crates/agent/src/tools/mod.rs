@@ -23,6 +23,7 @@ mod memory;
 mod path_glob;
 mod read;
 mod session_info;
+mod sessions_read;
 mod sessions_search;
 mod skill;
 mod spawn_sub_agent;
@@ -64,6 +65,7 @@ fn builtin_tools(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
         Box::new(manage_tasks::ManageTasksTool),
         Box::new(session_info::SessionInfoTool),
         Box::new(sessions_search::SessionsSearchTool),
+        Box::new(sessions_read::SessionsReadTool),
         Box::new(memory::MemoryTool),
         Box::new(skill::SkillTool),
         Box::new(spawn_sub_agent::SpawnSubAgentTool),

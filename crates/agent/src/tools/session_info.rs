@@ -20,8 +20,8 @@ impl Tool for SessionInfoTool {
     }
 
     fn description(&self) -> &'static str {
-        "Reports facts about this conversation: title, folder, start time, model, and the steps, tokens, cost and \
-         tasks so far."
+        "Reports facts about this conversation: title, folder, start time, last activity, number of messages, model, and \
+         the steps, tokens, cost and tasks so far."
     }
 
     fn schema(&self) -> &'static str {
@@ -70,8 +70,9 @@ fn describe(context: &ToolContext) -> Result<ToolOutput, Refusal> {
         .map(|(count, status)| format!("{count} {status}"))
         .collect();
     let tasks = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    let (messages, active) = (info.messages, context.moment(info.thread.updated_at));
     Ok(ToolOutput::text(format!(
-        "title: {}\nfolder: {folder}\nbegan: {began}\nmodel: {model}\n{}\ntasks: {tasks}",
+        "title: {}\nfolder: {folder}\nbegan: {began}\nlast activity: {active}\nmessages: {messages}\nmodel: {model}\n{}\ntasks: {tasks}",
         info.thread.title,
         usage_lines(&info.totals, &all),
     )))
@@ -107,6 +108,8 @@ mod tests {
             title: Look around in the yard.
             folder: HOME/yard
             began: 2026-07-31 12:13
+            last activity: 2026-07-31 12:13
+            messages: 1
             model: claude-sonnet-5
             steps: 0
             tokens: 0 in, 0 out

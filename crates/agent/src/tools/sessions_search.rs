@@ -1,11 +1,10 @@
 //! `sessions_search`: searches all conversations.
 
+use super::Refusal;
+use super::sessions_read::author;
+use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 use serde::Deserialize;
 use serde_json::Value;
-use session::Role;
-
-use super::Refusal;
-use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput};
 
 /// Default number of hits.
 const DEFAULT_LIMIT: usize = 10;
@@ -27,14 +26,14 @@ impl Tool for SessionsSearchTool {
 
     fn description(&self) -> &'static str {
         "Searches everything that the user and you said in this and all earlier conversations, the best match \
-         first. All words must occur in one message; the last may be the beginning of one. What tools answered is not \
-         searched."
+         first. Any word may match, also the beginning of one; a phrase is in quotes. What tools answered is not \
+         searched. Read on with `sessions_read`."
     }
 
     fn schema(&self) -> &'static str {
         concat!(
             r#"{"type":"object","properties":{"#,
-            r#""query":{"type":"string","description":"The words."},"#,
+            r#""query":{"type":"string","description":"Words, and phrases in quotes."},"#,
             r#""limit":{"type":"integer","minimum":1,"maximum":50,"description":"Maximum number of hits; the default is 10."}"#,
             r#"},"required":["query"],"additionalProperties":false}"#
         )
@@ -52,13 +51,14 @@ impl Tool for SessionsSearchTool {
 fn find(args: &Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let hits = context.store.main().search(&args.query, args.limit.unwrap_or(DEFAULT_LIMIT))?;
     if hits.is_empty() {
-        return Ok(ToolOutput::text("no message contains all these words"));
+        return Ok(ToolOutput::text("no message contains any of these words"));
     }
     let shown = hits.iter().map(|hit| {
         let whose = if hit.thread == context.thread { " (this conversation)" } else { "" };
-        let who = if hit.role == Role::Assistant { "you" } else { "the user" };
+        let (thread, number, who) = (&hit.thread, hit.number, author(hit.role));
         let snippet = hit.snippet.split_whitespace().collect::<Vec<_>>().join(" ");
-        format!("{}{whose}, {}, {}\n    {snippet}\n", hit.title, who, context.moment(hit.at))
+        let at = context.moment(hit.at);
+        format!("{}{whose}, {who}, {at}\n    thread {thread}, message {number}: {snippet}\n", hit.title)
     });
     Ok(ToolOutput::text(shown.collect::<String>().trim_end()))
 }
@@ -78,7 +78,7 @@ mod tests {
                 "sessions_search",
                 [
                     json!({"query": "yard"}),
-                    json!({"query": "look ar"}),
+                    json!({"query": "unheard \"look ar\"* in"}),
                     json!({"query": "\" OR *"}),
                     json!({"query": "", "limit": 1}),
                     json!({"query": "unsaid"}),
@@ -88,16 +88,16 @@ mod tests {
         expect![[r#"
             --- {"query":"yard"}
             Look around in the yard. (this conversation), the user, 2026-07-31 12:13
-                Look around in the [yard].
-            --- {"query":"look ar"}
+                thread tyard, message 1: Look around in the [yard].
+            --- {"query":"unheard \"look ar\"* in"}
             Look around in the yard. (this conversation), the user, 2026-07-31 12:13
-                [Look] [around] in the yard.
+                thread tyard, message 1: [Look around] [in] the yard.
             --- {"query":"\" OR *"}
-            no message contains all these words
+            no message contains any of these words
             --- {"query":"","limit":1}
-            no message contains all these words
+            no message contains any of these words
             --- {"query":"unsaid"}
-            no message contains all these words
+            no message contains any of these words
         "#]]
         .assert_eq(&seen);
     }

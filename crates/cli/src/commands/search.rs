@@ -12,8 +12,11 @@ use crate::terminal::print_text;
 #[command(after_help = "Example:
   offshoot search 'parser bug' --limit 5
 
-Each word matches the beginning of a word, and all must match. Messages of
-sub-agents are not searched; see `offshoot show RUN`.")]
+  offshoot search '\"exact words\" parser'
+
+Any word may match, also the beginning of one; more words rank higher. Words in
+double quotes match as a phrase. Messages of sub-agents are not searched; see
+`offshoot show RUN`.")]
 pub(crate) struct Args {
     /// Words to search for
     #[arg(required = true, value_name = "WORD")]

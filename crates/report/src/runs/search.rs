@@ -30,6 +30,7 @@ pub fn search_json(hits: &[SearchHit]) -> Value {
             "thread": hit.thread,
             "run": hit.run,
             "message": hit.seq.0,
+            "number": hit.number,
             "role": author(hit),
             "title": hit.title,
             "snippet": hit.snippet,
