@@ -36,6 +36,7 @@ documents! {
     capture: "docs/guide/capture.md",
     ci: "docs/guide/ci.md",
     comparison: "docs/reference/comparison.md",
+    dependencies: "docs/reference/dependencies.md",
     events: "docs/reference/events.md",
     export: "docs/guide/export.md",
     forks: "docs/guide/forks.md",

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::examples::is_placeholder_text;
 use super::login::{LONGEST, command_end, is_gap, value, word};
 use super::names;
-use super::shapes::{ShapeMatch, before, run};
+use super::runs::{ShapeMatch, before, run};
 
 const RULE: &str = "shape:command-option";
 const SHORTEST: usize = 4;

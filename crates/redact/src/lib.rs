@@ -26,6 +26,7 @@ mod placeholder;
 mod plain;
 mod report;
 mod residual;
+mod runs;
 mod search;
 mod shapes;
 mod stream;

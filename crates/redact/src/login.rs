@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::examples::is_placeholder_text;
-use super::shapes::{ShapeMatch, before, is_mixed, run};
+use super::runs::{ShapeMatch, before, is_mixed, run};
 
 const SHORTEST: usize = 4;
 /// The searched length of a command.

@@ -1,6 +1,6 @@
 //! Tests of a value's appearance, for names that alone do not make it a secret.
 
-use super::shapes::is_mixed;
+use super::runs::is_mixed;
 use super::values::is_word;
 use super::{names, placeholder};
 

@@ -310,6 +310,11 @@ fn words(name: &[u8]) -> Vec<String> {
     words
 }
 
+/// Returns true for the bytes of names.
+pub(super) fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

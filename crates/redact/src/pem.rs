@@ -6,7 +6,7 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::shapes::{LONGEST, ShapeMatch, is_mixed, run};
+use super::runs::{LONGEST, ShapeMatch, before, is_mixed, run};
 
 const RULE: &str = "shape:private-key";
 /// The minimum width of a line of a key, except the last one.
@@ -35,7 +35,7 @@ pub(super) fn find_encoded(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let head = &text[at..first.end.min(at + 64)];
     let head = STANDARD_NO_PAD.decode(&head[..head.len() / 4 * 4]).unwrap_or_default();
     let is_key = memchr::memmem::find(&head, b"PRIVATE KEY").is_some();
-    if !is_key || super::shapes::before(text, at).is_some_and(is_base64) {
+    if !is_key || before(text, at).is_some_and(is_base64) {
         return Vec::new();
     }
     let mut line = first;

@@ -9,7 +9,8 @@ use super::hit::{Hit, Rank};
 use super::names::{self, Family};
 use super::placeholder::{self, FingerprintKey};
 use super::plain::{PlainText, percent_runs};
-use super::shapes::{self, ShapeMatch};
+use super::runs::{ShapeMatch, is_mixed};
+use super::shapes;
 use super::triggers::{TRIGGERS, TriggerKind};
 use super::values::Values;
 use super::{assign, looks};
@@ -298,9 +299,10 @@ impl<'t> DecodedRun<'t> {
 
 /// Returns true if a value may follow the name around a stem. A fast check before the full one.
 fn assign_may_follow(bytes: &[u8], start: usize, end: usize) -> bool {
-    let rest = bytes[end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
+    let rest = bytes[end..].iter().take(MOST_NAME).take_while(|byte| names::is_name(**byte)).count();
     let apart = || {
-        let before = bytes[..start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
+        let before =
+            bytes[..start].iter().rev().take(MOST_NAME).take_while(|byte| names::is_name(**byte)).count();
         assign::may_stand_apart(bytes, start - before)
     };
     assign::may_follow(bytes, end + rest) || apart()
@@ -310,8 +312,9 @@ const MOST_NAME: usize = 64;
 
 /// Returns the whole name around a stem.
 fn whole_name(bytes: &[u8], stem: Range<usize>) -> Range<usize> {
-    let before = bytes[..stem.start].iter().rev().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
-    let behind = bytes[stem.end..].iter().take(MOST_NAME).take_while(|byte| is_name(**byte)).count();
+    let before =
+        bytes[..stem.start].iter().rev().take(MOST_NAME).take_while(|byte| names::is_name(**byte)).count();
+    let behind = bytes[stem.end..].iter().take(MOST_NAME).take_while(|byte| names::is_name(**byte)).count();
     let mut name = stem.start - before..stem.end + behind;
     if before == 0 && bytes[stem.clone()].eq_ignore_ascii_case(b"key") {
         name.start -= names::word_before_key(&bytes[..stem.start]);
@@ -320,10 +323,6 @@ fn whole_name(bytes: &[u8], stem: Range<usize>) -> Range<usize> {
         name.start += 1;
     }
     name
-}
-
-pub(super) fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 /// Siblings of a token of a model's text. A secret has no such siblings.
@@ -385,7 +384,7 @@ fn split_at(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
 /// Returns true if a part of a credential is secret. `lang=javascript` is not: if it were learned, the word would
 /// disappear everywhere.
 fn is_secret_part(value: &[u8]) -> bool {
-    (value.len() >= LONG_COOKIE || shapes::is_mixed(value)) && !looks::is_joined_words(value)
+    (value.len() >= LONG_COOKIE || is_mixed(value)) && !looks::is_joined_words(value)
 }
 
 /// Parameters of a credential that describe its owner or purpose.

@@ -12,6 +12,7 @@ use super::TextFormat;
 use super::hit::{self, Hit, Rank};
 use super::plain::PlainText;
 use super::search::{RuleMatches, Search, SearchOptions};
+use super::triggers::STREAM_STARTS;
 
 /// Splits a text of the given format into events. Returns none if it does not start like that format.
 pub(super) fn events(format: TextFormat, bytes: &[u8]) -> Vec<EventData> {
@@ -117,12 +118,6 @@ pub(super) fn find_in_listed_tokens(search: &mut Search, place: &str, bytes: &[u
     }
     all
 }
-
-/// Members beside each token of such a text.
-pub(super) const TOKEN_SIBLINGS: &[&str] = &["\"logprob\"", "\"logProbability\"", "\"token_logprobs\""];
-
-/// Starts of a JSON string that contains a stream.
-pub(super) const STREAM_STARTS: &[&str] = &["\"data:", "\"event:", "\"id:", "\"retry:"];
 
 /// Returns the content of the next JSON string that starts like a stream.
 fn next_stream(bytes: &[u8], from: usize) -> Option<Range<usize>> {

@@ -7,7 +7,13 @@
 
 use std::sync::LazyLock;
 
-use super::{assign, entities, names, shapes, stream};
+use super::{assign, entities, names, shapes};
+
+/// Members beside each token of such a text.
+pub(super) const TOKEN_SIBLINGS: &[&str] = &["\"logprob\"", "\"logProbability\"", "\"token_logprobs\""];
+
+/// Starts of a JSON string that contains a stream.
+pub(super) const STREAM_STARTS: &[&str] = &["\"data:", "\"event:", "\"id:", "\"retry:"];
 
 /// The rule that a trigger belongs to.
 pub(super) enum TriggerKind {
@@ -56,8 +62,8 @@ pub(super) static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     };
     let names = fixed(names::STEMS, || TriggerKind::Name);
     let entities = fixed(entities::BEGINS, || TriggerKind::Entity);
-    let streams = fixed(stream::STREAM_STARTS, || TriggerKind::Stream);
-    let words = fixed(stream::TOKEN_SIBLINGS, || TriggerKind::Token);
+    let streams = fixed(STREAM_STARTS, || TriggerKind::Stream);
+    let words = fixed(TOKEN_SIBLINGS, || TriggerKind::Token);
     let all = shapes.chain(names).chain(entities).chain(streams).chain(words);
     Triggers::new(all.map(|(text, kind)| TriggerEntry { text, kind }).collect())
 });

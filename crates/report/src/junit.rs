@@ -71,11 +71,17 @@ fn surface_case(verdict: &Verdict, lane: &LaneVerdict, it: &SurfaceVerdict) -> T
         _ => None,
     };
     let holds = it.level.is_some_and(|level| level >= verdict.required) || verdict.required == Level::E0;
+    // A lane that a rule excludes, or that the required level allows to be missing, fails nothing.
+    let is_lane_failed = failing(verdict).any(|found| found.lane == name);
     let result = match missing {
-        Some(why) => CaseResult::Failed(why.to_owned(), listed(&found)),
+        Some(why) if is_lane_failed => CaseResult::Failed(why.to_owned(), listed(&found)),
+        Some(why) => CaseResult::Skipped(why.to_owned()),
         None if !found.is_empty() => CaseResult::Failed(counted(found.len()), listed(&found)),
-        None if holds => CaseResult::Passed,
         None if it.counts.compared == 0 => CaseResult::Skipped(nothing_compared(it.counts)),
+        None if holds => CaseResult::Passed,
+        None if it.level.is_none() => {
+            CaseResult::Skipped("nothing to compare: only ends of requests".to_owned())
+        }
         None => {
             let words = crate::verdict::failed_words(it.level, verdict.required);
             CaseResult::Failed(words, String::new())

@@ -1,4 +1,4 @@
-//! Checks that `ARCHITECTURE.md` is true: crates, dependencies between them, purity, and reasons of dependencies.
+//! Checks that `ARCHITECTURE.md` and the table of dependencies are true: crates, dependencies between them, purity, and reasons of dependencies.
 //!
 //! [`rules`] has one function per rule, from the map and the workspace to a list of problems. The tests apply the rules to
 //! this project, and to a small sample workspace with one mistake each.
@@ -15,7 +15,11 @@ use workspace::Workspace;
 #[track_caller]
 fn assert_rule(rule: fn(&Map, &Workspace) -> Vec<String>) {
     let problems = rule(&Map::read(), &Workspace::read());
-    assert!(problems.is_empty(), "ARCHITECTURE.md and the workspace differ:\n- {}", problems.join("\n- "));
+    assert!(
+        problems.is_empty(),
+        "ARCHITECTURE.md or docs/reference/dependencies.md differs from the workspace:\n- {}",
+        problems.join("\n- ")
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The map: the tables of `ARCHITECTURE.md`.
+//! The map: the tables of `ARCHITECTURE.md` and `docs/reference/dependencies.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use crate::workspace;
 /// Names of crates or of dependencies.
 pub(crate) type Names = BTreeSet<String>;
 
-/// The parts of `ARCHITECTURE.md` that the tests compare.
+/// The parts of these pages that the tests compare.
 pub(crate) struct Map {
     /// Each crate in the table of crates, with the crates that it may depend on.
     pub(crate) crates: BTreeMap<String, Names>,
@@ -21,8 +21,11 @@ pub(crate) struct Map {
 impl Map {
     /// Reads the map of this project.
     pub(crate) fn read() -> Map {
-        let path = workspace::root().join("ARCHITECTURE.md");
-        Map::parse(&fs::read_to_string(path).expect("the project has an ARCHITECTURE.md"))
+        let read = |page: &str| {
+            fs::read_to_string(workspace::root().join(page))
+                .unwrap_or_else(|error| panic!("`{page}`: {error}"))
+        };
+        Map::parse(&["ARCHITECTURE.md", "docs/reference/dependencies.md"].map(read).join("\n"))
     }
 
     /// Parses the two tables and the line `Pure:`. All other text is ignored.

@@ -113,6 +113,18 @@ fn each_rule_names_what_breaks_it() {
         SourceFile::new("crates/a/src/d.rs", "#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n"),
     ];
     assert_eq!(modules::cycles(&cyclic), ["crate `a`: b, c import each other"]);
+    let deep = [
+        SourceFile::new("crates/a/src/lib.rs", "mod b;"),
+        SourceFile::new(
+            "crates/a/src/b/mod.rs",
+            "mod c;\nmod d;\nmod e;\npub use e::{Fork, Thing as Other};",
+        ),
+        SourceFile::new("crates/a/src/b/c.rs", "use super::{d::{D, More}, Local};"),
+        SourceFile::new("crates/a/src/b/d.rs", "fn f() -> crate::b::Fork { todo!() }"),
+        SourceFile::new("crates/a/src/b/e/mod.rs", "mod inner;"),
+        SourceFile::new("crates/a/src/b/e/inner.rs", "use super::super::c;"),
+    ];
+    assert_eq!(modules::cycles(&deep), ["crate `a`::b: c, d, e import each other"]);
     let page = |text: String| vec![SourceFile::new("docs/guide/a.md", &text)];
     assert_eq!(pages::long(&page("a\n".repeat(151))), ["docs/guide/a.md: 151 lines"]);
     assert_eq!(

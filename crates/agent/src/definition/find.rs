@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::agent::Agent;
 use super::front::{DefinitionError, Front};
 use super::keys::UnusedKey;
+use super::kind::DefinitionKind;
 use super::skill::Skill;
 use crate::trust::Trust;
 
@@ -13,28 +14,6 @@ use crate::trust::Trust;
 const MAX_BYTES: u64 = 256 << 10;
 const MAX_DEPTH: usize = 4;
 const MAX_FILES: usize = 1000;
-
-/// A kind of definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DefinitionKind {
-    /// An agent.
-    Agent,
-    /// A skill.
-    Skill,
-    /// A slash command.
-    Command,
-}
-
-impl DefinitionKind {
-    /// Returns its name.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Skill => "skill",
-            Self::Command => "command",
-        }
-    }
-}
 
 /// Folders in a project. Earlier ones win.
 const PROJECT: &[(DefinitionKind, &str)] = &[

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::agent::{checked, take_tools};
-use super::find::DefinitionKind;
 use super::front::{DefinitionError, Front};
 use super::keys::{Keys, UnusedKey};
+use super::kind::DefinitionKind;
 use super::tools::ToolSelection;
 
 /// Keys of slash commands that have no effect in skills, because the agent that reads a skill continues its conversation.

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::launch::{PACKAGE_RUNNERS, program_name};
+use super::program::{PACKAGE_RUNNERS, program_name};
 
 /// Default time limit of a call.
 const DEFAULT_TIMEOUT_S: u64 = 60;

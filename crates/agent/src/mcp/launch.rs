@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::config::{ServerAddress, ServerConfig};
+use super::program::{PACKAGE_RUNNERS, program_name};
 use crate::trust::Trust;
 
 /// Folders for the servers of a run.
@@ -28,12 +29,6 @@ pub(super) struct LaunchCommand {
     /// Value of `PATH` for the search of the program and for the server.
     pub(super) path: OsString,
 }
-
-/// Programs that run what they find in their working folder and in those above it.
-pub(super) const PACKAGE_RUNNERS: &[&str] = &[
-    "npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "uv", "uvx", "pipx", "deno", "poetry", "cargo",
-    "make",
-];
 
 /// Other programs whose first argument is a program.
 const INTERPRETERS: &[&str] =
@@ -244,9 +239,4 @@ fn normalize(path: &Path) -> PathBuf {
         }
     }
     plain
-}
-
-/// Returns a program's name without its folder.
-pub(super) fn program_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }

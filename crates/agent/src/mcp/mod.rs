@@ -12,6 +12,7 @@ mod listing;
 mod message;
 mod meter;
 mod process;
+mod program;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ mod reader;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod token;
 mod variables;
 
 use std::path::Path;

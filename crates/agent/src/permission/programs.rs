@@ -4,7 +4,7 @@
 //! tables. Of any other program, nothing is known: its words may be run, so unknown words make the line unresolved.
 
 use super::line::{Word, base};
-use super::reader::{Scan, Token};
+use super::token::{Scan, Token, is_in, is_name};
 use super::variables;
 
 /// The source of a command's input.
@@ -76,11 +76,6 @@ const WRAPPERS: &[Wrapper] = &[
 
 /// Programs that write the files they are given.
 const MAKERS: &str = "tee dd cp mv ln install sponge sort split rsync patch curl wget";
-
-/// Returns whether a list of names, separated by blanks, has this name.
-pub(super) fn is_in(list: &str, name: &str) -> bool {
-    list.split_ascii_whitespace().any(|listed| listed == name)
-}
 
 /// Finds what a command runs. Returns whether it runs its input as a script.
 pub(super) fn analyze(
@@ -636,7 +631,7 @@ impl Command<'_, '_> {
 
 /// Returns whether a word has the form `NAME=value`.
 fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| super::reader::is_name(name))
+    word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
 /// Returns whether a path may lead to an open file: `/dev/stdin`, `/dev/fd/3`, `/proc/self/fd/0`, or a part of them.

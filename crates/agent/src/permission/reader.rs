@@ -6,6 +6,7 @@
 
 use super::line::{Content, Facts, Line, Word, base};
 use super::programs::{self, Input};
+use super::token::{Scan, Token, is_name, is_number};
 use super::variables;
 
 /// Maximum depth of commands inside commands.
@@ -29,12 +30,6 @@ pub(super) fn read(text: &str) -> Line {
     scan.line
 }
 
-/// The result so far, for a line and all lines inside it.
-pub(super) struct Scan {
-    pub(super) line: Line,
-    pub(super) facts: Facts,
-}
-
 impl Scan {
     /// Reads the commands of a text.
     pub(super) fn script(&mut self, text: &str, depth: usize) {
@@ -45,108 +40,6 @@ impl Scan {
             Reader { chars: text.chars().collect(), at: 0, depth, heredocs: Vec::new(), scan: self };
         reader.commands(None);
     }
-}
-
-/// A word as it is written.
-#[derive(Default)]
-pub(super) struct Token {
-    /// Its literal text.
-    pub(super) text: String,
-    /// A part of it is quoted or escaped.
-    quoted: bool,
-    /// It contains an expansion; it is still one word.
-    value: bool,
-    /// It may be several words.
-    unclear: bool,
-    /// Length of the text before the first quote or expansion.
-    literal: Option<usize>,
-    /// It is a number, made of digits and arithmetic.
-    number: bool,
-    /// It has an unquoted `{`.
-    brace: bool,
-    /// It has an unquoted `[`.
-    bracket: bool,
-    /// The variable, if the word is only that variable.
-    pub(super) variable: Option<String>,
-}
-
-impl Token {
-    fn new() -> Self {
-        Self { number: true, ..Self::default() }
-    }
-
-    /// Returns a literal word.
-    pub(super) fn from_text(text: &str) -> Self {
-        Self { text: text.to_owned(), number: is_number(text), ..Self::default() }
-    }
-
-    fn push(&mut self, c: char) {
-        self.number &= c.is_ascii_digit() || (c == '-' && self.text.is_empty());
-        self.variable = None;
-        self.text.push(c);
-        // What is behind the name of an assignment counts.
-        self.number |= c == '=' && self.literal.is_none() && is_name(self.text.trim_end_matches(['+', '=']));
-    }
-
-    fn quote(&mut self) {
-        self.literal.get_or_insert(self.text.len());
-        self.quoted = true;
-    }
-
-    /// Adds an expansion. In quotes it stays one word.
-    fn expand(&mut self, in_quotes: bool, is_number: bool) {
-        self.literal.get_or_insert(self.text.len());
-        self.number &= is_number;
-        self.variable = None;
-        self.value = true;
-        self.unclear |= !in_quotes;
-    }
-
-    pub(super) fn is_literal(&self) -> bool {
-        !self.value && !self.unclear
-    }
-
-    /// Returns the name and the value of an assignment.
-    pub(super) fn assignment(&self) -> Option<(&str, &str)> {
-        let (name, value) = self.text.split_once('=')?;
-        let is_before = self.literal.is_none_or(|literal| name.len() < literal);
-        let name = name.strip_suffix('+').unwrap_or(name);
-        let bare = name.split_once('[').map_or(name, |(name, _)| name);
-        (is_before && is_name(bare)).then_some((name, value))
-    }
-
-    /// Returns what a variable holds after the word was assigned to it.
-    pub(super) fn content(&self, value: &str) -> Content {
-        let is_simple = |c: char| c.is_alphanumeric() || "_./:@%+,-".contains(c);
-        match () {
-            () if self.is_literal() && is_number(value) => Content::Number,
-            () if self.value && self.number => Content::Number,
-            () if self.is_literal() && !value.starts_with('-') && value.chars().all(is_simple) => {
-                Content::Simple
-            }
-            () => Content::Unknown,
-        }
-    }
-
-    pub(super) fn word(&self) -> Word {
-        match () {
-            () if self.unclear => Word::Unclear,
-            () if self.value => Word::Value,
-            () => Word::Plain(self.text.clone()),
-        }
-    }
-}
-
-fn is_number(text: &str) -> bool {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    digits.len() < 20 && digits.chars().all(|c| c.is_ascii_digit())
-}
-
-/// Returns whether a text is the name of a variable.
-pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(|c: char| c.is_ascii_digit())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// A here-document whose text begins with the next line.

@@ -2,8 +2,7 @@
 //! evaluates a value.
 
 use super::line::{Content, Word};
-use super::programs::is_in;
-use super::reader::{Scan, Token, is_name};
+use super::token::{Scan, Token, is_in, is_name};
 
 /// Variables whose value some program runs as a command.
 const COMMANDS: &str = "EDITOR VISUAL PAGER MANPAGER LESSOPEN LESSCLOSE BROWSER SHELL CC CXX LD AR RUSTC RUSTDOC \

@@ -4,20 +4,20 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::timeout;
-use wire::dialect::{DecodedReply, DecodedResponse, Dialect};
+use wire::dialect::{DecodedResponse, Dialect};
 use wire::encoding::{self, CodingError};
 
-use super::deltas::BlockKind;
 use super::failure::{FailureKind, ProviderFailure, RetryAdvice, plain};
 use super::network::ConnectionPool;
 use super::protocol::Event;
 use super::reading::{End, Reading};
 use super::receive::{Received, chain, receive, stalled};
 use super::redactor::StreamRedactor;
+use super::response::{AttemptEvent, CompleteReply, ResponseLimits};
 use super::secret::{ApiKey, KeyHeader, Secret};
 use super::status::{refused, retry_after};
 
@@ -42,57 +42,12 @@ pub struct ProviderClient {
     pub network: ConnectionPool,
 }
 
-/// Timeouts and size limits of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResponseLimits {
-    /// Maximum time without any byte.
-    pub idle: Duration,
-    /// Maximum time with pings only. A model that thinks without visible output is silent for minutes.
-    pub news: Duration,
-    /// Maximum size of a response.
-    pub max_bytes: usize,
-}
-
-impl Default for ResponseLimits {
-    fn default() -> Self {
-        Self { idle: Duration::from_secs(300), news: Duration::from_secs(1800), max_bytes: 64 << 20 }
-    }
-}
-
 /// Replaces a body that held our key in pieces, which cannot be separated from the text around them.
 const IN_PIECES: &[u8] = b"(not kept: it held our key in pieces)";
 
 /// Limits for the body of a refusal, which is only quoted.
 const REFUSAL: ResponseLimits =
     ResponseLimits { idle: Duration::from_secs(10), news: Duration::from_secs(10), max_bytes: 1 << 20 };
-
-impl ResponseLimits {
-    fn at_most(self, other: Self) -> Self {
-        Self {
-            idle: self.idle.min(other.idle),
-            news: self.news.min(other.news),
-            max_bytes: self.max_bytes.min(other.max_bytes),
-        }
-    }
-}
-
-/// An event while a response arrives.
-#[derive(Clone, Copy, Debug)]
-pub enum AttemptEvent<'a> {
-    /// Status and headers have arrived.
-    Head(StatusCode, &'a HeaderMap),
-    /// The first byte of the body has arrived.
-    FirstByte,
-    /// One read of the body, unchanged.
-    Bytes(&'a [u8]),
-    /// A piece of the reply, only for display. Only a complete reply counts.
-    Delta {
-        /// The kind of block that it belongs to.
-        block: BlockKind,
-        /// The piece.
-        text: &'a str,
-    },
-}
 
 /// One request and its result.
 #[derive(Clone, Debug)]
@@ -113,15 +68,6 @@ pub struct HttpAttempt {
     pub ended: SystemTime,
     /// The reply, or the failure.
     pub outcome: Result<CompleteReply, ProviderFailure>,
-}
-
-/// A complete reply.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CompleteReply {
-    /// The body of the equivalent non-streaming call.
-    pub body: Vec<u8>,
-    /// The decoded body.
-    pub answer: DecodedReply,
 }
 
 impl ProviderClient {

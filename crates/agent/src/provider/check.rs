@@ -4,9 +4,9 @@ use session::StopReason;
 use wire::dialect::{DecodedReply, DecodedResponse, Dialect, ProviderError};
 use wire::json::{Document, Value, ValueKind};
 
-use super::attempt::CompleteReply;
 use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 use super::protocol::{calls, member, optional};
+use super::response::CompleteReply;
 
 /// Decodes a body that is complete, or was assembled from a complete stream.
 pub(super) fn decode(dialect: Dialect, body: Vec<u8>) -> Result<CompleteReply, ProviderFailure> {

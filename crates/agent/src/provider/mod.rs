@@ -16,6 +16,7 @@ mod protocol;
 mod reading;
 mod receive;
 mod redactor;
+mod response;
 mod secret;
 mod status;
 
@@ -25,7 +26,7 @@ pub(crate) mod tests;
 use session::model::{self, AgentRole, Vendor};
 use wire::dialect::{Dialect, Draft, ThinkingConfig};
 
-pub use attempt::{AttemptEvent, CompleteReply, HttpAttempt, ProviderClient, ResponseLimits};
+pub use attempt::{HttpAttempt, ProviderClient};
 pub use backoff::{Backoff, RetryBudget, RetryDecision};
 pub use config::{ConfigError, EnvLookup, ProviderConfig};
 pub use deltas::BlockKind;
@@ -33,6 +34,7 @@ pub use endpoint::{EndpointError, endpoint};
 pub use failure::{FailureKind, ProviderFailure, RetryAdvice};
 pub use network::ConnectionPool;
 pub(crate) use receive::chain;
+pub use response::{AttemptEvent, CompleteReply, ResponseLimits};
 pub use secret::{ApiKey, KeyHeader, Secret};
 
 /// Returns the vendor whose models a dialect was made for.

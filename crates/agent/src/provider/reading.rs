@@ -3,11 +3,11 @@
 use wire::dialect::{Accumulator, Dialect, StreamEnd};
 use wire::sse::SseDecoder;
 
-use super::attempt::{AttemptEvent, CompleteReply};
 use super::check;
 use super::deltas::Deltas;
 use super::failure::{FailureKind, ProviderFailure, RetryAdvice, plain};
 use super::protocol::{Event, Protocol};
+use super::response::{AttemptEvent, CompleteReply};
 
 /// Reads the body of one response with a good status.
 #[derive(Debug)]

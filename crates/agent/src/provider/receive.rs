@@ -7,10 +7,10 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::time::{Instant, timeout};
 
-use super::attempt::{AttemptEvent, ResponseLimits};
 use super::failure::{FailureKind, ProviderFailure, RetryAdvice};
 use super::protocol::Event;
 use super::reading::End;
+use super::response::{AttemptEvent, ResponseLimits};
 
 /// A received body.
 #[derive(Debug, Default)]

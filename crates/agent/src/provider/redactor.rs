@@ -1,7 +1,7 @@
 //! Keeps our key out of a response while it arrives.
 
-use super::attempt::AttemptEvent;
 use super::deltas::BlockKind;
+use super::response::AttemptEvent;
 use super::secret::Secret;
 
 /// Removes secrets from streamed events. If the end of a piece may be the beginning of a secret, it is held back

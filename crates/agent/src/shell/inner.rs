@@ -47,7 +47,7 @@ pub(super) fn run_keeper() -> ExitCode {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == shell => {
-                return ExitCode::from(exit_code(ExitStatus::from_raw(status.as_raw())) as u8);
+                return ExitCode::from(outer::exit_code(ExitStatus::from_raw(status.as_raw())) as u8);
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return ExitCode::FAILURE,
@@ -63,11 +63,6 @@ fn limit_pids() {
     if (parts.next(), parts.next()) >= (Some(6), Some(14)) {
         let _ = std::fs::write("/proc/sys/kernel/pid_max", MAX_PIDS); // the outer process counts, too
     }
-}
-
-/// Converts an exit status like a shell: signals count from 128.
-pub(super) fn exit_code(status: ExitStatus) -> i32 {
-    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
 
 /// Restricts this process and becomes the shell.

@@ -10,6 +10,7 @@
 mod filter;
 mod guard;
 mod inner;
+mod kill_switch;
 mod outer;
 mod plan;
 mod process;
@@ -24,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use guard::DisarmedPlace;
 use guard::{DisarmedList, WorkspaceGuard};
+use kill_switch::KillSwitch;
 use plan::HOME_FOLDER;
-use process::KillSwitch;
 pub use process::Processes;
 pub(crate) use process::{CommandEnd, RunningCommand};
 pub(crate) use watcher::MAX_DISARMED;

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{Child, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -174,7 +175,7 @@ fn supervise(mut child: Child) -> ExitCode {
         let (has_ended, is_told) = (!waiting[0].revents().is_empty(), !waiting[1].revents().is_empty());
         if has_ended {
             kill_first(pid); // before its number can be reused
-            let code = child.wait().map_or(1, super::inner::exit_code);
+            let code = child.wait().map_or(1, exit_code);
             kill_descendants();
             report(&SandboxEvent::Exited { code });
             return ExitCode::SUCCESS;
@@ -256,4 +257,9 @@ fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name is in brackets and may contain any character.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Converts an exit status like a shell: signals count from 128.
+pub(super) fn exit_code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }

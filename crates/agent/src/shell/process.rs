@@ -10,12 +10,12 @@ use std::time::Duration;
 use session::RunId;
 use store::{Lease, Millis, Store};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdout, Command};
 use tokio::sync::{oneshot, watch};
 
 use super::watcher::WorkspaceWatcher;
 use super::{
-    ARGUMENT, DisarmedList, DisarmedPlace, HOME_FOLDER, SandboxEvent, SandboxSpec, ShellConfig,
+    ARGUMENT, DisarmedList, DisarmedPlace, HOME_FOLDER, KillSwitch, SandboxEvent, SandboxSpec, ShellConfig,
     WorkspaceGuard, outer, plan, rights,
 };
 use crate::process::{is_lease_holder_alive, started};
@@ -64,16 +64,6 @@ pub(crate) struct KillOnDrop(KillSwitch);
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.kill();
-    }
-}
-
-/// Ends a command from elsewhere.
-#[derive(Clone, Default)]
-pub(crate) struct KillSwitch(Arc<Mutex<Option<ChildStdin>>>);
-
-impl KillSwitch {
-    pub(crate) fn kill(&self) {
-        self.0.lock().expect("lock is not poisoned").take();
     }
 }
 

@@ -41,6 +41,11 @@ pub(super) enum Structure {
         side: usize,
     },
     ExitCode,
+    /// Only one side has requests, or requests of agents.
+    Activity {
+        side: usize,
+        words: &'static str,
+    },
     Lane {
         side: usize,
     },
@@ -118,6 +123,9 @@ impl Structure {
                 return (Some(E0), format!("the {}'s request cannot be read", side(at)));
             }
             Self::ExitCode => return (None, "the exit code differs".to_owned()),
+            Self::Activity { side: at, words } => {
+                return (None, format!("only the {} has {words}", side(at)));
+            }
             Self::Lane { side: at } => return (Some(E0), format!("only the {} has this lane", side(at))),
             Self::SideCall { side: at } => return (Some(E0), format!("only the {} has this call", side(at))),
             Self::Parent => (E0, "the parent of the lane differs"),

@@ -12,8 +12,25 @@ use super::template::Template;
 /// The signature of all thinking blocks. Harnesses send it back.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
+impl ScriptPlayer {
+    /// Returns the reply of the turn to this request. A repeated request gets the same reply.
+    pub(super) fn reply(
+        &mut self,
+        claimed: &ClaimedTurn,
+        prompt: &Prompt,
+    ) -> Result<ScriptedReply, ScriptMiss> {
+        if let Some(reply) = self.earlier_reply(claimed) {
+            return Ok(ScriptedReply::Reply(reply.clone()));
+        }
+        self.capture_values(claimed, prompt);
+        let reply = compose(self, claimed, prompt)?;
+        self.keep_reply(claimed, &reply);
+        Ok(reply)
+    }
+}
+
 /// Composes the reply or error of a turn.
-pub(super) fn compose(
+fn compose(
     player: &mut ScriptPlayer,
     claimed: &ClaimedTurn,
     prompt: &Prompt,

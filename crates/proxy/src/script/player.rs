@@ -1,7 +1,7 @@
 //! Plays a script: the progress of each agent, and the next reply. No IO.
 //!
 //! A request takes three steps: [`ScriptPlayer::claim`] finds its lane and turn, [`ScriptPlayer::unmet_waits`] returns what
-//! the turn still waits for, and [`ScriptPlayer::reply`] composes the reply. [`ScriptPlayer::mark_sent`] notes that it was
+//! the turn still waits for, and [`ScriptPlayer::reply`] (in `compose`) composes the reply. [`ScriptPlayer::mark_sent`] notes that it was
 //! sent.
 
 use std::collections::{HashMap, HashSet};
@@ -10,12 +10,12 @@ use recording::lanes::Position;
 use session::{Reply, StopReason};
 use wire::dialect::Prompt;
 
+use super::Script;
 use super::agent::{FoundTurn, ScriptAgent, TurnKey};
 use super::captures::{CapturedValues, capture};
 use super::format::{Lane, ScriptPace, Turn, Wait};
 use super::report::UnusedTurn;
 use super::resumed::{PriorTurns, prior_turns};
-use super::{Script, compose};
 
 /// The reason why a request has no reply. Names lane and turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,34 +187,24 @@ impl ScriptPlayer {
         ScriptMiss(format!("{} waited {after} ms for {what} of lane `{lane}`{missing}", self.name(claimed)))
     }
 
-    /// Returns the reply of the turn to this request. A repeated request gets the same reply.
-    pub(super) fn reply(
-        &mut self,
-        claimed: &ClaimedTurn,
-        prompt: &Prompt,
-    ) -> Result<ScriptedReply, ScriptMiss> {
-        if let Some(reply) = self.earlier_reply(claimed) {
-            return Ok(ScriptedReply::Reply(reply.clone()));
-        }
-        self.capture_values(claimed, prompt);
-        let reply = compose::compose(self, claimed, prompt)?;
+    /// Notes the reply of a turn, for repeated requests. An error is retried, and the retry claims the next turn.
+    pub(super) fn keep_reply(&mut self, claimed: &ClaimedTurn, reply: &ScriptedReply) {
         let found = &mut self.agents[claimed.agent].found;
-        match &reply {
+        match reply {
             ScriptedReply::Reply(reply) => {
                 self.replies.insert(reply.id.clone(), claimed.agent);
                 if let Some(found) = found.get_mut(&claimed.key) {
                     found.reply = Some(reply.clone());
                 }
             }
-            // An error is retried, and the retry claims the next turn.
             ScriptedReply::Error { .. } => {
                 found.remove(&claimed.key);
             }
         }
-        Ok(reply)
     }
 
-    fn capture_values(&mut self, claimed: &ClaimedTurn, prompt: &Prompt) {
+    /// Captures the values that the turn takes from the request.
+    pub(super) fn capture_values(&mut self, claimed: &ClaimedTurn, prompt: &Prompt) {
         let name = self.name(claimed);
         let agent = &mut self.agents[claimed.agent];
         let scripted = &self.script.lanes[agent.lane].turns.value[claimed.turn].value;
@@ -303,7 +293,8 @@ impl ScriptPlayer {
         self.script.lanes.iter().flat_map(|lane| &lane.matching.value.model.0).map(String::as_str)
     }
 
-    fn earlier_reply(&self, claimed: &ClaimedTurn) -> Option<&Reply> {
+    /// Returns the reply that an earlier request for the turn got.
+    pub(super) fn earlier_reply(&self, claimed: &ClaimedTurn) -> Option<&Reply> {
         self.agents[claimed.agent].found.get(&claimed.key).and_then(|found: &FoundTurn| found.reply.as_ref())
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use session::CallId;
 
-use super::tracker::{LaneTracker, TurnIndex, TurnState};
+use super::state::{LaneTracker, TurnIndex, TurnState};
 
 impl LaneTracker {
     /// Makes the parentless forks before a lane its children. Calls that were made before belong to the lane.

@@ -12,6 +12,7 @@ mod placement;
 mod prompts;
 mod request;
 mod response;
+mod state;
 mod tracker;
 mod tree;
 
@@ -24,5 +25,6 @@ pub use jobs::{JobCall, JobNotice, LaneJob};
 pub use outline::{Outline, Replies};
 pub use request::{CarriedResult, InjectedText};
 pub use response::LaneResponse;
-pub use tracker::{LaneTracker, Position, TurnMark};
+pub use state::{LaneTracker, TurnMark};
+pub use tracker::Position;
 pub use tree::{CallNote, Lane, LaneKind, Lanes, Turn};

@@ -10,7 +10,7 @@ use super::identity::Identity;
 use super::jobs::all_words;
 use super::prompts::PromptMatch;
 use super::request::{InjectedText, LaneRequest, atom_of_call, digest};
-use super::tracker::{LaneTracker, TurnIndex, TurnMark};
+use super::state::{LaneTracker, TurnIndex, TurnMark};
 
 /// Number of similar lanes that are checked for a compaction.
 const REMEMBERED: usize = 64;

@@ -7,7 +7,7 @@ use session::{CallId, RequestId, StopReason, Usage};
 
 use super::jobs::{all_words, words};
 use super::request::{CarriedResult, InjectedText};
-use super::tracker::{Attempt, LaneState, LaneTracker, TurnMark};
+use super::state::{Attempt, LaneState, LaneTracker, TurnMark};
 
 /// Minimum length of an answer by which a longer result is recognised as a sub-agent's.
 const TELLING: usize = 8;
@@ -384,7 +384,7 @@ impl LaneTracker {
         lanes
     }
 
-    fn turn(&self, turn: super::tracker::TurnState) -> Turn {
+    fn turn(&self, turn: super::state::TurnState) -> Turn {
         let reply = turn.reply.unwrap_or_default();
         let note = |call: &usize| {
             let call = &self.calls[*call];

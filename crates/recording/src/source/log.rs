@@ -5,7 +5,7 @@ use std::time::Duration;
 use session::RequestId;
 use wire::Body;
 
-use super::{Content, SenderIds, SourceEvent, SourceRequest, SourceResponse, TimelineEntry, TimelineEvent};
+use super::{Content, SenderIds, SourceEvent, SourceRequest, SourceResponse};
 use crate::error::OpenError;
 use crate::file_names;
 use crate::hints::Hints;
@@ -26,28 +26,6 @@ pub(super) fn events(recording: &Recording) -> Vec<SourceEvent> {
     }
     events.sort_by_key(|(seq, event)| (*seq, matches!(event, SourceEvent::ResponseEnd(_))));
     events.into_iter().map(|(_, event)| event).collect()
-}
-
-/// Returns the timeline in the order of the log.
-pub(super) fn timeline(recording: &Recording) -> Vec<TimelineEntry> {
-    let mut moments = Vec::new();
-    for (n, entry) in recording.entries().iter().enumerate() {
-        moments.push((
-            entry.request_head.seq,
-            TimelineEntry { us: entry.request_head.us, event: TimelineEvent::RequestArrived(n) },
-        ));
-        let Some(exchange_end) = &entry.exchange_end else { continue };
-        for read in &exchange_end.reads {
-            let event = TimelineEvent::ResponseRead { exchange: n, offset: read.offset };
-            moments.push((read.seq, TimelineEntry { us: read.us, event }));
-        }
-        moments.push((
-            exchange_end.seq,
-            TimelineEntry { us: exchange_end.us, event: TimelineEvent::ResponseEnded(n) },
-        ));
-    }
-    moments.sort_by_key(|(seq, _)| *seq);
-    moments.into_iter().map(|(_, moment)| moment).collect()
 }
 
 pub(super) fn request(recording: &Recording, n: usize) -> Result<SourceRequest, OpenError> {

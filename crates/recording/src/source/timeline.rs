@@ -1,6 +1,7 @@
 //! Timeline of all events on the wire.
 
-use super::{Exchanges, Source, SourceEvent, log};
+use super::{Exchanges, Source, SourceEvent};
+use crate::open::Recording;
 
 /// Entry of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Source {
     /// Returns all events in order. Plain dumps have no reads.
     pub fn timeline(&self) -> Vec<TimelineEntry> {
         match &self.exchanges {
-            Exchanges::Log(recording) => log::timeline(recording),
+            Exchanges::Log(recording) => in_log_order(recording),
             Exchanges::Dumps(dumps) => {
                 let timed = dumps.timed();
                 let first = timed.first().map_or(0, |(time, _)| *time);
@@ -46,4 +47,26 @@ impl Source {
             }
         }
     }
+}
+
+/// Returns the timeline in the order of the log.
+fn in_log_order(recording: &Recording) -> Vec<TimelineEntry> {
+    let mut moments = Vec::new();
+    for (n, entry) in recording.entries().iter().enumerate() {
+        moments.push((
+            entry.request_head.seq,
+            TimelineEntry { us: entry.request_head.us, event: TimelineEvent::RequestArrived(n) },
+        ));
+        let Some(exchange_end) = &entry.exchange_end else { continue };
+        for read in &exchange_end.reads {
+            let event = TimelineEvent::ResponseRead { exchange: n, offset: read.offset };
+            moments.push((read.seq, TimelineEntry { us: read.us, event }));
+        }
+        moments.push((
+            exchange_end.seq,
+            TimelineEntry { us: exchange_end.us, event: TimelineEvent::ResponseEnded(n) },
+        ));
+    }
+    moments.sort_by_key(|(seq, _)| *seq);
+    moments.into_iter().map(|(_, moment)| moment).collect()
 }

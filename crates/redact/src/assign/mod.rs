@@ -13,8 +13,7 @@ use std::ops::Range;
 use super::looks::is_path;
 use super::names::{self, Family};
 use super::plain::PlainText;
-use super::search::is_name;
-use super::shapes::{LONGEST, is_mixed};
+use super::runs::{LONGEST, is_mixed};
 use super::values::is_word;
 use super::{examples, looks, placeholder};
 
@@ -59,7 +58,7 @@ fn is_set(before: &[u8]) -> bool {
 
 /// Returns true if a name may continue with `byte`, or if a value may follow after it.
 pub(super) fn may_continue_with(byte: u8) -> bool {
-    is_name(byte) || matches!(byte, b' ' | b'\t') || leads_to_value(byte)
+    names::is_name(byte) || matches!(byte, b' ' | b'\t') || leads_to_value(byte)
 }
 
 fn leads_to_value(byte: u8) -> bool {
@@ -339,7 +338,7 @@ impl Cursor<'_> {
 
     fn read_bare(&mut self, certainty: Certainty, stop: impl Fn(u8) -> bool) -> Vec<AssignedValue> {
         let start = self.at;
-        if begins_reference(&self.bytes[start..]) {
+        if examples::begins_reference(&self.bytes[start..]) {
             return Vec::new(); // wherever it ends
         }
         let most = if certainty == Certainty::Certain { LONGEST } else { LONGEST_LOOKED_AT };
@@ -365,7 +364,7 @@ impl Cursor<'_> {
         let harmless = placeholder::at_start(value).is_some_and(is_redacted)
             || value.len() < SHORTEST_VALUE
             || is_word(value)
-            || is_reference(value)
+            || examples::is_reference(value)
             || examples::is_aws_example(value)
             || (self.family == Family::Credential && is_path(value))
             || (self.family == Family::Cookie && !value.contains(&b'=') && !is_mixed(value));
@@ -449,47 +448,6 @@ pub(super) fn unquoted(value: &[u8]) -> &[u8] {
     let inner = value.trim_ascii();
     inner.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(inner)
 }
-
-/// Returns true if a value only refers to a secret: `$TOKEN`, `${{ secrets.X }}`, `<your key>`.
-pub(super) fn is_reference(value: &[u8]) -> bool {
-    let name = |rest: &[u8]| {
-        !rest.is_empty()
-            && rest.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
-    };
-    begins_reference(value)
-        || (value.starts_with(b"<") && value.ends_with(b">"))
-        || value.strip_prefix(b"$").is_some_and(name)
-        || value.strip_prefix(b"%").and_then(|rest| rest.strip_suffix(b"%")).is_some_and(name)
-        || value.ends_with(b"(")
-        || value.iter().all(|byte| matches!(byte, b'*' | b'x' | b'X' | b'.' | b'-' | b'_'))
-}
-
-fn begins_reference(value: &[u8]) -> bool {
-    let begins = [
-        "${",
-        "$(",
-        "{{",
-        "{env:",
-        "{file:",
-        "process.env",
-        "os.environ",
-        "os.getenv",
-        "env.",
-        "secrets.",
-        "op://",
-    ];
-    begins.iter().any(|begin| value.starts_with(begin.as_bytes())) || begins_placeholder(value)
-}
-
-/// Returns true for a placeholder that readers are to replace, such as `<your key>`. It may contain spaces.
-fn begins_placeholder(value: &[u8]) -> bool {
-    let Some(inside) = value.strip_prefix(b"<") else { return false };
-    let is_text = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'-' | b'_' | b'.');
-    let length = inside.iter().take(LONGEST_PLACEHOLDER).take_while(is_text).count();
-    length > 0 && inside[0].is_ascii_alphabetic() && inside.get(length) == Some(&b'>')
-}
-
-const LONGEST_PLACEHOLDER: usize = 64;
 
 /// Returns true if a line starts with `name=value`, without space around the sign.
 fn is_pair(line: &[u8]) -> bool {

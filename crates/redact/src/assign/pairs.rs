@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::shapes::hcl_default;
+use super::super::runs::hcl_default;
 use super::{AssignedValue, Certainty, Cursor, EndCache, ends_with_ignore_case, is_mixed, is_quote};
 
 /// The maximum distance between the member with the name and the one with the value.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{AssignedValue, Certainty, Cursor, Family, SHORTEST_VALUE};
-use crate::shapes::LONGEST;
+use crate::runs::LONGEST;
 
 const LONGEST_LINE: usize = 512;
 const LONGEST_CELL: usize = 40;

@@ -70,6 +70,29 @@ fn is_xml(file: &str) -> Result<usize, String> {
 }
 
 #[test]
+fn a_verdict_that_passes_has_no_failed_case() {
+    let mut verdict = verdict();
+    verdict.outcome = VerdictOutcome::Match;
+    verdict.level = Some(Level::E0);
+    verdict.required = Level::E0;
+    verdict.tolerances.rules.clear();
+    verdict.differences.retain(|difference| difference.level.is_some());
+    verdict.lanes[1].candidate = None;
+    let file = junit(&verdict);
+    assert!(file.contains("failures=\"0\" errors=\"0\""), "{file}");
+    assert!(file.contains("<skipped message=\"the candidate lacks the lane\"/>"), "{file}");
+    // A rule excludes the lane at a higher level.
+    verdict.level = Some(Level::E3);
+    verdict.required = Level::E3;
+    verdict.differences.clear();
+    for lane in &mut verdict.lanes {
+        lane.surfaces.iter_mut().for_each(|it| it.level = it.level.map(|_| Level::E3));
+    }
+    let file = junit(&verdict);
+    assert!(file.contains("failures=\"0\" errors=\"0\""), "{file}");
+}
+
+#[test]
 fn nothing_can_break_the_file() {
     let mut verdict = verdict();
     assert_eq!(is_xml(&junit(&verdict)), Ok(11));

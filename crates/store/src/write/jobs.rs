@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{CallId, RunId};
 
-use super::{RunState, calls, runs, state};
+use super::{RunState, calls, ending, state};
 use crate::{
     CancelScope, FinalRecord, FinishedCall, InboxId, InboxKind, Millis, NewInboxEntry, NewRun, RunEnd,
     RunStatus, Seq, Store, StoreError,
@@ -85,7 +85,7 @@ impl Store {
                 let ending = RunEnd { status: by_whom, final_text, error: None, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, notice(&id, &ending)).map(drop)?,
-                    None => runs::end(conn, &id, &ending)?,
+                    None => ending::end(conn, &id, &ending)?,
                 }
                 ended.push(id);
             }
@@ -190,7 +190,7 @@ fn finish(
     ending: &RunEnd,
     body: Vec<u8>,
 ) -> Result<InboxId, StoreError> {
-    runs::end(conn, job, ending)?;
+    ending::end(conn, job, ending)?;
     let mut update = conn.prepare_cached("UPDATE jobs SET ended_at = ?2 WHERE run = ?1")?;
     update.execute(params![job.as_str(), ending.at])?;
     put(conn, &NewInboxEntry { run: parent, kind: InboxKind::Job, body, at: ending.at }, Some(job))

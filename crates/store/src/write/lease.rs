@@ -1,9 +1,8 @@
 //! Leases: one process writes a run tree until no run of the tree is live.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use session::RunId;
 
-use super::runs::holder;
 use super::{spent, state};
 use crate::{Lease, Millis, RunStatus, Store, StoreError};
 
@@ -75,6 +74,13 @@ impl Store {
         })
         .await
     }
+}
+
+/// Returns the holder of a tree's lease.
+fn holder(conn: &Connection, root: &RunId) -> Result<Option<Lease>, StoreError> {
+    let mut find = conn.prepare_cached("SELECT writer_pid, writer_start FROM runs WHERE id = ?1")?;
+    let found = find.query_row([root.as_str()], |row| crate::read::lease(row, 0)).optional()?;
+    found.ok_or_else(|| StoreError::NoRun(root.clone()))
 }
 
 fn set_holder(conn: &Connection, root: &RunId, lease: Lease) -> Result<(), StoreError> {

@@ -1,6 +1,7 @@
 //! Writes. Each is one transaction, named after what happens, and returns when it is on the disk.
 
 mod calls;
+mod ending;
 mod hooks;
 mod jobs;
 mod lease;

@@ -5,7 +5,7 @@ use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
 use super::spent::{self, Spent};
-use super::{RunState, calls, check_can_continue, count, jobs, runs, state};
+use super::{RunState, calls, check_can_continue, count, ending, jobs, state};
 use crate::{
     Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, NewReply, RunKind, RunStatus, Seq, Store,
     StoreError,
@@ -42,7 +42,7 @@ impl Store {
                 None => return Err(StoreError::Misuse("what waits is delivered by a message")),
             };
             if state.kind == RunKind::Main {
-                runs::touch_thread(conn, &state.thread, call.at)?;
+                ending::touch_thread(conn, &state.thread, call.at)?;
             }
             insert(conn, &call, state, last)
         })

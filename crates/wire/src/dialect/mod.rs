@@ -6,6 +6,7 @@
 //! and reported as [`UnknownValue`].
 
 mod accumulate;
+mod builder;
 mod carry;
 mod cursor;
 mod detect;
@@ -30,7 +31,8 @@ use thiserror::Error;
 
 use crate::json::{Document, JsonError};
 
-pub use accumulate::{AccumulatedStream, Accumulator, Fragment, StreamEnd, accumulate};
+pub use accumulate::{AccumulatedStream, Accumulator, accumulate};
+pub use builder::{Fragment, StreamEnd};
 pub use carry::join_request;
 pub use draft::{Draft, DraftMarker, Element, EncodeError, MarkerTarget, ThinkingConfig, ToolSpec};
 pub use edit::replace_in;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use harness::{CaptureFolders, CaptureRequest, PreparedHarness, RepliesRequest, ScenarioOverrides};
 
-use super::table::{HarnessRow, HarnessSample};
+use super::sample::{HarnessRow, HarnessSample};
 use crate::bench::process;
 use crate::bench::server::{Server, StopSignal};
 use crate::cache;

@@ -2,6 +2,7 @@
 //! of the journal.
 
 mod harnesses;
+mod sample;
 mod steps;
 mod table;
 

@@ -15,7 +15,7 @@ use store::{
     RunThread, Seq, Store,
 };
 
-use super::table::StepSpeeds;
+use super::sample::StepSpeeds;
 
 /// Numbers of concurrent runs, and of the steps of each run.
 const RUNS: [(usize, u32); 3] = [(1, 400), (8, 200), (64, 100)];

@@ -4,6 +4,7 @@
 
 mod aimock;
 mod pace;
+mod start;
 mod table;
 mod target;
 
@@ -113,7 +114,7 @@ fn start_all(
 fn measure_size(args: &ReplayArgs, size: usize, folder: &Path) -> Result<Vec<PerformanceAim>> {
     let traffic = Traffic { request: size, events: EVENTS, is_agent: true };
     let (upstream, address) = start_upstream(folder, EVENTS, 0)?;
-    let start = |kind: &ReplayTargetKind| kind.start(traffic, address, &folder.join(kind.name()));
+    let start = |kind: &ReplayTargetKind| start::start(kind, traffic, address, &folder.join(kind.name()));
     let targets = start_all(&ReplayTargetKind::selected(args.before.as_deref()), start);
     drop(upstream);
     let (mut aims, mut early) = (Vec::new(), Vec::new());

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::start::{offshoot, record};
 use super::table::{PaceRow, PerformanceAim, render_pace};
-use super::target::{ReplayPace, ReplayTarget, ReplayTargetKind, offshoot, record};
+use super::target::{ReplayPace, ReplayTarget, ReplayTargetKind};
 use super::{aimock, start_upstream};
 use crate::bench::load::{self, LoadCall, Reads};
 use crate::bench::on_runtime;

@@ -17,9 +17,10 @@ use session::model::Tier;
 use thiserror::Error;
 use wire::dialect::Dialect;
 
-use super::attempt::{ProviderClient, ResponseLimits};
+use super::attempt::ProviderClient;
 use super::endpoint::{EndpointError, endpoint};
 use super::network::ConnectionPool;
+use super::response::ResponseLimits;
 use super::secret::{ApiKey, KeyHeader, Secret};
 
 /// Looks up an environment variable.

@@ -10,9 +10,9 @@ use agent::{
 use store::Run;
 
 use super::board::Board;
+use super::failure::failure;
 use super::open::{OpenRun, StartMode, workspace};
 use super::options::RunOptions;
-use super::outcome::failure;
 use super::output::{DeferredPause, JsonOutput, OutputError, TextOutput};
 use super::prior_requests::prior_requests;
 use super::provider::ProviderConnection;

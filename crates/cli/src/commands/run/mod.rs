@@ -6,6 +6,7 @@
 mod board;
 mod connect;
 mod execute;
+mod failure;
 mod open;
 mod options;
 mod outcome;

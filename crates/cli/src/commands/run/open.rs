@@ -6,8 +6,8 @@ use agent::{PermissionRules, RuleList, RunError, RunSettings, Workspace};
 use store::{Run, Store};
 
 use super::Args;
+use super::failure::failure;
 use super::options::RunOptions;
-use super::outcome::failure;
 use super::selection::AgentSelection;
 use crate::failure::{ExitKind, OrFail};
 use crate::journal;

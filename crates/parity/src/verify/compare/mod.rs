@@ -49,6 +49,20 @@ pub(super) struct LaneComparison {
     requests: [Option<RequestId>; 2],
 }
 
+/// The comparison of two requests.
+#[derive(Debug, Default)]
+pub(super) struct RequestComparison {
+    pub(super) findings: Findings,
+    /// True if something in the bodies is not byte-equal.
+    is_unequal: bool,
+    /// True if units have no counterpart or moved, so that the frames cannot be compared.
+    is_misaligned: bool,
+    /// True if a reply differs or a unit has no counterpart.
+    is_incomplete: bool,
+    /// True if the bodies differ although all their units are equal.
+    pub(super) has_unexplained_bytes: bool,
+}
+
 impl<'c> Comparer<'c> {
     pub(super) fn new(recordings: &'c PairedRecordings<'c>, rules: &'c AppliedRules) -> Self {
         let [golden, candidate] = [0, 1].map(|side| recordings.sides[side].recording);

@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::turn::RequestComparison;
 use super::unit::{compare_markers, compare_units, unpaired_unit};
-use super::{Comparer, LaneComparison};
+use super::{Comparer, LaneComparison, RequestComparison};
 use crate::verdict::Surface;
 use crate::verify::finding::{Finding, TurnPlace};
 use crate::verify::project::{RequestUnits, Unit, UnitKind};

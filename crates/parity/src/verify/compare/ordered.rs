@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 
 use super::carried::{are_given, differ_in_reply_only, is_given_unpaired};
-use super::turn::RequestComparison;
 use super::unit::{compare_markers, compare_units, unpaired_unit};
 use super::values::ValueContext;
-use super::{Comparer, LaneComparison};
+use super::{Comparer, LaneComparison, RequestComparison};
 use crate::verdict::Surface;
 use crate::verify::align::{align_units, moved_calls};
 use crate::verify::finding::{

@@ -8,7 +8,7 @@ use session::RequestId;
 use super::named::compare_named;
 use super::ordered::compare_ordered;
 use super::values::ValueContext;
-use super::{Comparer, LaneComparison};
+use super::{Comparer, LaneComparison, RequestComparison};
 use crate::verdict::Surface;
 use crate::verify::finding::{
     Difference, Finding, Findings, Subject, TurnPlace, ValueAgreement, ValueDifference, on_side,
@@ -17,20 +17,6 @@ use crate::verify::project::{HOLE, UnitKind};
 use crate::verify::structure::Structure;
 use crate::verify::surfaces::surface_of;
 use crate::verify::text::hashed;
-
-/// The comparison of two requests.
-#[derive(Debug, Default)]
-pub(in crate::verify) struct RequestComparison {
-    pub(in crate::verify) findings: Findings,
-    /// True if something in the bodies is not byte-equal.
-    pub(super) is_unequal: bool,
-    /// True if units have no counterpart or moved, so that the frames cannot be compared.
-    pub(super) is_misaligned: bool,
-    /// True if a reply differs or a unit has no counterpart.
-    pub(super) is_incomplete: bool,
-    /// True if the bodies differ although all their units are equal.
-    pub(in crate::verify) has_unexplained_bytes: bool,
-}
 
 /// Compares two requests.
 pub(in crate::verify) fn compare_attempt(

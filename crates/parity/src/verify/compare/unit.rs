@@ -2,9 +2,8 @@
 
 use super::carried::are_given;
 use super::race::possible_race;
-use super::turn::RequestComparison;
 use super::values::ValueContext;
-use super::{Comparer, LaneComparison};
+use super::{Comparer, LaneComparison, RequestComparison};
 use crate::verdict::Surface;
 use crate::verify::finding::{
     Difference, Finding, Subject, TurnPlace, UnpairedUnit, ValueAgreement, ValueDifference, on_side,

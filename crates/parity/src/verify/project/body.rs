@@ -1,7 +1,6 @@
 //! Units of a body.
 
-use std::hash::{DefaultHasher, Hash, Hasher as _};
-use std::ops::Range;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use recording::source::SourceRequest;
@@ -10,13 +9,11 @@ use wire::dialect::{Dialect, JsonLocation, Marker, Part, Prompt, PromptMessage, 
 use wire::json::Document;
 
 use super::head::head_units;
+use super::projector::Projector;
 use super::unit::{
     JsonPart, MessageFacts, OwnedMarker, RequestUnits, TextBlock, Unit, UnitKind, UnitPool, digest,
     number_duplicates, stamp,
 };
-
-/// Replacement of a unit in a frame. No body contains it by chance.
-pub(in crate::verify) const HOLE: &str = r#""\u0001""#;
 
 /// Members of the body whose content is projected by itself.
 const CONTENT: &[&str] = &["system", "instructions", "messages", "input", "tools"];
@@ -42,7 +39,7 @@ pub(super) fn project(asked: &SourceRequest, pool: &mut UnitPool) -> RequestUnit
     if let (Ok(document), Some(prompt)) = (&document, &prompt) {
         return project_prompt(asked, document, prompt, pool);
     }
-    let mut projector = Projector { pool, body: &body, spans: Vec::new() };
+    let mut projector = Projector::new(pool, &body);
     let mut named = head_units(&mut projector, &asked.method, &asked.url, &asked.headers);
     match document {
         Ok(_) => named.push(projector.inside(UnitKind::Setting, "body", "", 0..body.len())),
@@ -63,9 +60,9 @@ pub(super) fn project_prompt(
     prompt: &Prompt,
     pool: &mut UnitPool,
 ) -> RequestUnits {
-    let mut projector = Projector { pool, body: document.text(), spans: Vec::new() };
+    let mut projector = Projector::new(pool, document.text());
     let mut named = head_units(&mut projector, &asked.method, &asked.url, &asked.headers);
-    let ordered = projector.body_units(document, prompt, &mut named);
+    let ordered = body_units(&mut projector, document, prompt, &mut named);
     let (body_digest, frame_digest) = projector.digests();
     RequestUnits { body_digest, frame_digest, named, ordered }
 }
@@ -75,94 +72,25 @@ pub(super) fn frame_of(asked: &SourceRequest) -> Option<String> {
     let body = String::from_utf8_lossy(asked.body.bytes.as_deref()?);
     let document = Document::parse(body.as_bytes()).ok()?;
     let prompt = Dialect::detect(&asked.url, body.as_bytes())?.decode_document(&document).ok()?;
-    let mut projector = Projector { pool: &mut UnitPool::default(), body: &body, spans: Vec::new() };
-    projector.body_units(&document, &prompt, &mut Vec::new());
+    let mut pool = UnitPool::default();
+    let mut projector = Projector::new(&mut pool, &body);
+    body_units(&mut projector, &document, &prompt, &mut Vec::new());
     Some(projector.frame())
 }
 
-/// Collects the units of one request and their spans.
-pub(super) struct Projector<'p> {
-    pool: &'p mut UnitPool,
-    body: &'p str,
-    /// Spans of units in the body, with their stamps.
-    spans: Vec<(Range<usize>, u64)>,
-}
-
-impl Projector<'_> {
-    /// Returns the unit at a span of the body, a known one if possible. Everything that it is made from must be in
-    /// `by` or in its bytes.
-    fn unit(
-        &mut self,
-        by: impl Hash,
-        pointer: &str,
-        span: Range<usize>,
-        new: impl FnOnce(&str) -> Unit,
-    ) -> Arc<Unit> {
-        let stamp = stamp(by, pointer, &self.body[span.clone()]);
-        self.spans.push((span, stamp));
-        self.pool.get(stamp, || new(self.body))
-    }
-
-    fn inside(&mut self, kind: UnitKind, key: &str, pointer: &str, span: Range<usize>) -> Arc<Unit> {
-        self.unit((kind, key), pointer, span.clone(), |body| Unit::new(kind, key, pointer, &body[span]))
-    }
-
-    /// Returns a unit outside of the body.
-    pub(super) fn outside(&mut self, kind: UnitKind, key: &str, pointer: &str, json: &str) -> Arc<Unit> {
-        let new = || Unit { in_body: false, ..Unit::new(kind, key, pointer, json) };
-        self.pool.get(stamp((kind, key), pointer, json), new)
-    }
-
-    /// Adds the named units of the body to `named`, and returns the ordered ones.
-    fn body_units(
-        &mut self,
-        document: &Document<'_>,
-        prompt: &Prompt,
-        named: &mut Vec<Arc<Unit>>,
-    ) -> Vec<Arc<Unit>> {
-        named.extend(tool_units(self, prompt));
-        named.extend(setting_units(self, prompt, document));
-        number_duplicates(named);
-        let mut ordered = system_units(self, prompt);
-        ordered.extend(message_units(self, prompt, document));
-        ordered
-    }
-
-    /// Returns the digests of the body and of its frame. Two bodies are equal if both digests are.
-    fn digests(mut self) -> (u64, u64) {
-        self.spans.sort_unstable_by_key(|(span, _)| span.start);
-        let (mut whole, mut frame) = (DefaultHasher::new(), DefaultHasher::new());
-        let mut end = 0;
-        for (span, stamp) in &self.spans {
-            if end <= span.start {
-                let between = &self.body.as_bytes()[end..span.start];
-                whole.write(between);
-                frame.write(between);
-                frame.write_u8(0);
-            }
-            whole.write_u64(*stamp);
-            end = end.max(span.end);
-        }
-        let rest = &self.body.as_bytes()[end..];
-        whole.write(rest);
-        frame.write(rest);
-        (whole.finish(), frame.finish())
-    }
-
-    fn frame(mut self) -> String {
-        self.spans.sort_unstable_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
-        let mut frame = String::new();
-        let mut end = 0;
-        for (span, _) in &self.spans {
-            if end <= span.start {
-                frame.push_str(&self.body[end..span.start]);
-                frame.push_str(HOLE);
-            }
-            end = end.max(span.end);
-        }
-        frame.push_str(&self.body[end..]);
-        frame
-    }
+/// Adds the named units of the body to `named`, and returns the ordered ones.
+fn body_units(
+    projector: &mut Projector<'_>,
+    document: &Document<'_>,
+    prompt: &Prompt,
+    named: &mut Vec<Arc<Unit>>,
+) -> Vec<Arc<Unit>> {
+    named.extend(tool_units(projector, prompt));
+    named.extend(setting_units(projector, prompt, document));
+    number_duplicates(named);
+    let mut ordered = system_units(projector, prompt);
+    ordered.extend(message_units(projector, prompt, document));
+    ordered
 }
 
 fn tool_units(projector: &mut Projector<'_>, prompt: &Prompt) -> Vec<Arc<Unit>> {

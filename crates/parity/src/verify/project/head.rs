@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wire::Header;
 
-use super::body::Projector;
+use super::projector::Projector;
 use super::unit::{Unit, UnitKind};
 use crate::verify::id_shape::has_made_up_id;
 

@@ -5,9 +5,10 @@
 
 mod body;
 mod head;
+mod projector;
 mod recording;
 mod unit;
 
-pub(super) use body::HOLE;
+pub(super) use projector::HOLE;
 pub(super) use recording::{ProjectedRecording, UnitCollector};
 pub(super) use unit::{RequestUnits, Unit, UnitKind};

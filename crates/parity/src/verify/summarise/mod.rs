@@ -38,6 +38,9 @@ pub(super) fn summarise(
     let level = tally.level();
     let has_stale_rule = rules.iter().any(|rule| rule.stale);
     let outcome = match level {
+        _ if recordings.sides[0].lanes().lanes.is_empty() => {
+            VerdictOutcome::Inconclusive("the golden has no request".to_owned())
+        }
         None => VerdictOutcome::Inconclusive("no unit was compared".to_owned()),
         Some(level) if level >= Some(required) && !has_stale_rule => VerdictOutcome::Match,
         Some(_) => VerdictOutcome::Differs,

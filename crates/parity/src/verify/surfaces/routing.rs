@@ -1,6 +1,8 @@
 //! Surface `routing`: lanes and their parents, addresses, ids, attempts, and whether each request was answered.
 
-use recording::lanes::{Lane, LaneKind, Turn};
+use std::cmp::Ordering;
+
+use recording::lanes::{Lane, LaneKind, Lanes, Turn};
 use session::RequestId;
 use wire::Ending;
 
@@ -33,8 +35,11 @@ const LANE: &str = "lane:tree";
 
 /// Compares the place of a lane in the tree.
 fn compare_place(recordings: &PairedRecordings<'_>, pair: usize, findings: &mut Findings) {
-    if pair == 0 && recordings.first_lane(pair).kind == LaneKind::Main {
-        compare_exit_codes(recordings, findings);
+    if pair == 0 {
+        compare_activity(recordings, findings);
+        if recordings.first_lane(pair).kind == LaneKind::Main {
+            compare_exit_codes(recordings, findings);
+        }
     }
     match [0, 1].map(|side| recordings.lane(side, pair)) {
         [Some(golden), Some(candidate)] => {
@@ -46,6 +51,47 @@ fn compare_place(recordings: &PairedRecordings<'_>, pair: usize, findings: &mut 
         [Some(lane), None] => report_lane(recordings, pair, 0, lane, findings),
         [None, Some(lane)] => report_lane(recordings, pair, 1, lane, findings),
         [None, None] => {}
+    }
+}
+
+/// Compares whether the recordings have requests, and requests of agents, which is part of E0.
+fn compare_activity(recordings: &PairedRecordings<'_>, findings: &mut Findings) {
+    let activities = [0, 1].map(|side| Activity::of(recordings.sides[side].lanes()));
+    let side = match activities[0].cmp(&activities[1]) {
+        Ordering::Equal => return,
+        Ordering::Greater => 0,
+        Ordering::Less => 1,
+    };
+    let place = TurnPlace { lane: 0, turn: 0 };
+    let missing = Finding::new(place, Surface::Routing, "lane:requests");
+    let words = activities.map(Activity::words);
+    let structure = Structure::Activity { side, words: activities[side].words() };
+    findings.push(missing.structure(structure, Some(words[0]), Some(words[1])));
+}
+
+/// Kind of the requests in a recording.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Activity {
+    Nothing,
+    SideCalls,
+    Agents,
+}
+
+impl Activity {
+    fn of(lanes: &Lanes) -> Self {
+        match lanes.lanes.iter().any(|lane| lane.kind != LaneKind::Side) {
+            true => Self::Agents,
+            false if lanes.lanes.is_empty() => Self::Nothing,
+            false => Self::SideCalls,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "no request",
+            Self::SideCalls => "requests, but none of an agent",
+            Self::Agents => "requests of an agent",
+        }
     }
 }
 

@@ -498,6 +498,38 @@ fn nothing_compared_is_no_match() {
     assert!(verdict.surfaces.iter().all(|surface| surface.level.is_none()));
 }
 
+/// Rules that exclude the tree of lanes.
+const EXCLUDED_LANES: &str =
+    "format = 1\n[[exclude]]\nsurface = \"routing\"\npointer = \"lane:tree\"\nreason = \"all lanes\"\n";
+
+#[test]
+fn a_recording_without_requests_never_passes() {
+    let full = story(Dialect::AnthropicMessages);
+    let mut empty = full.clone();
+    ["r1", "r2", "r3", "r4", "r5", "r6"].into_iter().for_each(|id| empty.forget(id));
+    let side_only = empty.clone().with_title("r7", "Name the talk about tides and boats.");
+    let mut lines = String::new();
+    for (golden, candidate) in
+        [(&full, &empty), (&full, &side_only), (&empty, &full), (&side_only, &full), (&side_only, &empty)]
+    {
+        for rules in ["format = 1", EXCLUDED_LANES] {
+            let verdict = judged(golden, candidate, rules, Level::E0);
+            let outcome = match &verdict.outcome {
+                VerdictOutcome::Inconclusive(why) => format!("INCONCLUSIVE {why}"),
+                other => format!("{} {:?}", other.word(), verdict.level),
+            };
+            let causes: Vec<&str> = verdict
+                .differences
+                .iter()
+                .filter(|difference| difference.level.is_none())
+                .map(|difference| difference.description.as_str())
+                .collect();
+            lines.push_str(&format!("{outcome}: {}\n", causes.join("; ")));
+        }
+    }
+    expect![[""]].assert_eq(&lines);
+}
+
 #[test]
 fn another_run_of_the_same_agrees_under_masks() {
     let golden = story(Dialect::AnthropicMessages);

@@ -1,7 +1,7 @@
 //! Accumulates a stream.
 
 use crate::dialect::ProviderError;
-use crate::dialect::accumulate::{Log, MessageBuilder, StreamEnd, event_kind, inside};
+use crate::dialect::builder::{Log, MessageBuilder, StreamEnd, event_kind, inside};
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
 use crate::json::{Document, Value, quote, unescape};

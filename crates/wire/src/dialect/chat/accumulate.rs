@@ -1,7 +1,7 @@
 //! Accumulates a stream.
 
 use crate::dialect::ProviderError;
-use crate::dialect::accumulate::{Log, MessageBuilder, StreamEnd};
+use crate::dialect::builder::{Log, MessageBuilder, StreamEnd};
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};
 use crate::sse::Frame;

@@ -5,7 +5,7 @@
 //! `null`, which changes nothing. A call with a name and another id than the call of its index is a new call. A
 //! call without index, id and name continues the last one. A text in a list of parts becomes a part.
 
-use crate::dialect::accumulate::Log;
+use crate::dialect::builder::Log;
 use crate::dialect::cursor::escape_token;
 use crate::dialect::raw::array;
 use crate::json::{Value, ValueKind, quote};

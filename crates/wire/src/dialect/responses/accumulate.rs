@@ -4,7 +4,7 @@
 //! truncated, and for servers that omit the output at the end.
 
 use crate::dialect::ProviderError;
-use crate::dialect::accumulate::{Log, MessageBuilder, StreamEnd, event_kind, inside};
+use crate::dialect::builder::{Log, MessageBuilder, StreamEnd, event_kind, inside};
 use crate::dialect::chat::decode_error;
 use crate::dialect::cursor::Cursor;
 use crate::dialect::raw::{Object, array};

@@ -1,0 +1,116 @@
+//! Words as they are written, and the state of the reading.
+
+use super::line::{Content, Facts, Line, Word};
+
+/// The result so far, for a line and all lines inside it.
+pub(super) struct Scan {
+    pub(super) line: Line,
+    pub(super) facts: Facts,
+}
+
+/// A word as it is written.
+#[derive(Default)]
+pub(super) struct Token {
+    /// Its literal text.
+    pub(super) text: String,
+    /// A part of it is quoted or escaped.
+    pub(super) quoted: bool,
+    /// It contains an expansion; it is still one word.
+    pub(super) value: bool,
+    /// It may be several words.
+    pub(super) unclear: bool,
+    /// Length of the text before the first quote or expansion.
+    pub(super) literal: Option<usize>,
+    /// It is a number, made of digits and arithmetic.
+    pub(super) number: bool,
+    /// It has an unquoted `{`.
+    pub(super) brace: bool,
+    /// It has an unquoted `[`.
+    pub(super) bracket: bool,
+    /// The variable, if the word is only that variable.
+    pub(super) variable: Option<String>,
+}
+
+impl Token {
+    pub(super) fn new() -> Self {
+        Self { number: true, ..Self::default() }
+    }
+
+    /// Returns a literal word.
+    pub(super) fn from_text(text: &str) -> Self {
+        Self { text: text.to_owned(), number: is_number(text), ..Self::default() }
+    }
+
+    pub(super) fn push(&mut self, c: char) {
+        self.number &= c.is_ascii_digit() || (c == '-' && self.text.is_empty());
+        self.variable = None;
+        self.text.push(c);
+        // What is behind the name of an assignment counts.
+        self.number |= c == '=' && self.literal.is_none() && is_name(self.text.trim_end_matches(['+', '=']));
+    }
+
+    pub(super) fn quote(&mut self) {
+        self.literal.get_or_insert(self.text.len());
+        self.quoted = true;
+    }
+
+    /// Adds an expansion. In quotes it stays one word.
+    pub(super) fn expand(&mut self, in_quotes: bool, is_number: bool) {
+        self.literal.get_or_insert(self.text.len());
+        self.number &= is_number;
+        self.variable = None;
+        self.value = true;
+        self.unclear |= !in_quotes;
+    }
+
+    pub(super) fn is_literal(&self) -> bool {
+        !self.value && !self.unclear
+    }
+
+    /// Returns the name and the value of an assignment.
+    pub(super) fn assignment(&self) -> Option<(&str, &str)> {
+        let (name, value) = self.text.split_once('=')?;
+        let is_before = self.literal.is_none_or(|literal| name.len() < literal);
+        let name = name.strip_suffix('+').unwrap_or(name);
+        let bare = name.split_once('[').map_or(name, |(name, _)| name);
+        (is_before && is_name(bare)).then_some((name, value))
+    }
+
+    /// Returns what a variable holds after the word was assigned to it.
+    pub(super) fn content(&self, value: &str) -> Content {
+        let is_simple = |c: char| c.is_alphanumeric() || "_./:@%+,-".contains(c);
+        match () {
+            () if self.is_literal() && is_number(value) => Content::Number,
+            () if self.value && self.number => Content::Number,
+            () if self.is_literal() && !value.starts_with('-') && value.chars().all(is_simple) => {
+                Content::Simple
+            }
+            () => Content::Unknown,
+        }
+    }
+
+    pub(super) fn word(&self) -> Word {
+        match () {
+            () if self.unclear => Word::Unclear,
+            () if self.value => Word::Value,
+            () => Word::Plain(self.text.clone()),
+        }
+    }
+}
+
+pub(super) fn is_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    digits.len() < 20 && digits.chars().all(|c| c.is_ascii_digit())
+}
+
+/// Returns whether a text is the name of a variable.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Returns whether a list of names, separated by blanks, has this name.
+pub(super) fn is_in(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|listed| listed == name)
+}
