@@ -89,7 +89,7 @@ impl Activity {
     fn words(self) -> &'static str {
         match self {
             Self::Nothing => "no request",
-            Self::SideCalls => "requests, but none of an agent",
+            Self::SideCalls => "side calls",
             Self::Agents => "requests of an agent",
         }
     }

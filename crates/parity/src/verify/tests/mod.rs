@@ -505,9 +505,14 @@ const EXCLUDED_LANES: &str =
 #[test]
 fn a_recording_without_requests_never_passes() {
     let full = story(Dialect::AnthropicMessages);
-    let mut empty = full.clone();
-    ["r1", "r2", "r3", "r4", "r5", "r6"].into_iter().for_each(|id| empty.forget(id));
-    let side_only = empty.clone().with_title("r7", "Name the talk about tides and boats.");
+    let without_agents = |mut story: Story| {
+        ["r1", "r2", "r3", "r4", "r5", "r6"].into_iter().for_each(|id| story.forget(id));
+        story
+    };
+    let body = json!({"contents": [{"parts": [{"text": "a"}]}]});
+    let side_only =
+        without_agents(full.clone().with_other("r7", "/v1beta/models/gull:generateContent", body));
+    let empty = without_agents(full.clone());
     let mut lines = String::new();
     for (golden, candidate) in
         [(&full, &empty), (&full, &side_only), (&empty, &full), (&side_only, &full), (&side_only, &empty)]
@@ -527,7 +532,19 @@ fn a_recording_without_requests_never_passes() {
             lines.push_str(&format!("{outcome}: {}\n", causes.join("; ")));
         }
     }
-    expect![[""]].assert_eq(&lines);
+    expect![[r#"
+        FAIL None: only the golden has requests of an agent
+        FAIL None: only the golden has requests of an agent
+        FAIL None: only the golden has requests of an agent
+        FAIL None: only the golden has requests of an agent
+        INCONCLUSIVE the golden has no request: only the candidate has requests of an agent
+        INCONCLUSIVE the golden has no request: only the candidate has requests of an agent
+        INCONCLUSIVE no unit was compared: only the candidate has requests of an agent
+        INCONCLUSIVE no unit was compared: only the candidate has requests of an agent
+        FAIL None: only the golden has side calls
+        FAIL None: only the golden has side calls
+    "#]]
+    .assert_eq(&lines);
 }
 
 #[test]
