@@ -57,7 +57,7 @@ impl Modules {
         let (mut paths, mut exports) = (BTreeMap::new(), BTreeMap::new());
         for (module, text) in code {
             let imported: Vec<ModulePath> = use_statements(&text)
-                .flat_map(|statement| expanded(statement))
+                .flat_map(expanded)
                 .filter_map(|path| from_root(&module, &path, &known))
                 .collect();
             for path in imported.iter().filter(|path| path.len() > module.len() && path.starts_with(&module))

@@ -246,7 +246,15 @@ impl StepWriter {
         let blocks = vec![Block::Text { text: self.payload.clone() }];
         let call = CallId::new(format!("toolu_{step}"));
         let result = ToolResult { call, blocks, is_error: false, server: false };
-        FinishedCall { key, status: CallStatus::Done, result, preview: None, seen: Vec::new(), at: NOW }
+        FinishedCall {
+            key,
+            status: CallStatus::Done,
+            result,
+            preview: None,
+            seen: Vec::new(),
+            folders: Vec::new(),
+            at: NOW,
+        }
     }
 }
 
