@@ -256,7 +256,7 @@ mod tests {
     const TODAY: Option<&str> = Some("2026-11-16");
 
     #[test]
-    fn a_date_is_one_however_it_is_written() {
+    fn dates_are_found_in_all_notations() {
         for written in [
             "2026-11-16",
             "2026/11/16",
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_none() {
+    fn other_numbers_are_no_dates() {
         for harmless in [
             "gpt-4o-2024-08-06",
             "claude-haiku-4-5-20251001",

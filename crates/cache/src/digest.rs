@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_taken_as_it_is() {
+    fn binary_blocks_are_hashed_unchanged() {
         let call = r#"{"type":"tool_use","id":"a","input":{"x":1}}"#;
         let marked = r#"{"type":"tool_use","id":"a","input":{"x":1},"cache_control":{"type":"ephemeral"}}"#;
         assert_eq!(digest(call, "nothing"), digest(marked, "nothing"));

@@ -67,7 +67,7 @@ fn requests(env: &TestEnv, recording: &str) -> Vec<Value> {
 }
 
 #[test]
-fn check_says_what_is_used_and_what_is_not() {
+fn check_lists_used_and_unused_definitions() {
     let env = world();
     let said = env.run(&["agents", "check"]);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -174,7 +174,7 @@ fn a_command_is_written_out_and_a_path_is_not_one() {
 }
 
 #[test]
-fn only_what_is_described_can_be_accepted() {
+fn only_valid_definitions_can_be_accepted() {
     let env = world();
     env.write("data-file.md", "x");
     for (file, why) in [
@@ -264,7 +264,7 @@ fn a_project_s_settings_say_more_once_they_are_accepted_as_they_are() {
 }
 
 #[test]
-fn check_says_when_the_settings_would_stop_a_run() {
+fn check_reports_settings_that_would_stop_a_run() {
     let env = TestEnv::new();
     env.write("offshoot.toml", "model = \"opus\"\n");
     assert_eq!(env.run(&["agents", "check"]).code, Some(0));

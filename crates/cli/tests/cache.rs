@@ -71,7 +71,7 @@ fn broken(count: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_is_simulated_is_explained_to_the_token() {
+fn a_simulated_cache_is_explained_exactly() {
     let env = TestEnv::new();
     record(&env, "rec", &["--cache-sim"], &turns(3));
     let (code, json) = json(&env, &["rec"]);
@@ -119,7 +119,7 @@ fn a_break_is_named_shown_and_priced() {
 
 /// The first try fails and costs nothing; what the second writes the provider has lost when the third asks for it.
 #[test]
-fn failures_and_what_only_the_usage_shows_are_told() {
+fn failures_and_unexplained_usage_are_shown() {
     let script = r#"
 format: 1
 lanes:
@@ -163,7 +163,7 @@ fn text_is(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_lint_fails_on_what_the_golden_has_not() {
+fn a_lint_fails_on_misses_that_the_golden_lacks() {
     let env = TestEnv::new();
     record(&env, "still", &[], &turns(3));
     record(&env, "broken", &[], &broken(3));
@@ -240,7 +240,7 @@ const LOOK: [&str; 2] = [
 
 /// Agents are numbered by who asked first, and that is another one from run to run.
 #[test]
-fn a_golden_is_laid_beside_by_what_its_lanes_are() {
+fn a_golden_is_compared_lane_by_lane() {
     let env = TestEnv::new();
     let (one, other) = (brothers(["alpha", "beta"]), brothers(["beta", "alpha"]));
     dump(&env, "golden", &one);
@@ -263,7 +263,7 @@ fn a_golden_is_laid_beside_by_what_its_lanes_are() {
 
 /// A summary starts a new prefix on purpose.
 #[test]
-fn a_compaction_is_told_as_one_and_passes() {
+fn a_compaction_is_named_and_passes() {
     let env = TestEnv::new();
     let of = |said: &str| {
         let text = format!("{said}{}", "And so on. ".repeat(400));
@@ -281,7 +281,7 @@ fn a_compaction_is_told_as_one_and_passes() {
 }
 
 #[test]
-fn a_lint_finds_what_is_another_one_tomorrow() {
+fn a_lint_finds_values_that_change_daily() {
     let env = TestEnv::new();
     record(&env, "rec", &[], &[body("Session 6f9619ff-8b86-d011-b42d-00cf4fc964ff. ", 1)]);
     let said = env.run(&["cache", "rec", "--lint"]);
@@ -312,7 +312,7 @@ fn a_fork_is_measured_by_its_parent() {
 }
 
 #[test]
-fn verify_says_what_a_change_costs() {
+fn verify_prices_a_change_of_the_prompt() {
     let env = TestEnv::new();
     record(&env, "golden", &[], &turns(3));
     record(&env, "candidate", &[], &broken(3));
@@ -336,7 +336,7 @@ fn verify_says_what_a_change_costs() {
 
 /// The recorded usage says that nothing was cached; the simulated one that all was.
 #[test]
-fn a_replay_reports_what_its_cache_comes_to() {
+fn a_replay_reports_its_simulated_cache() {
     let env = TestEnv::new();
     record(&env, "rec", &[], &turns(2));
     for (more, reads) in [(&[][..], 0), (&["--cache-sim"], 2_000)] {
@@ -422,7 +422,7 @@ lanes:
 }
 
 #[test]
-fn mistakes_are_told_with_a_way_out() {
+fn mistakes_are_reported_with_a_hint() {
     let env = TestEnv::new();
     for arguments in [&["cache", "nowhere"][..], &["cache", "./nowhere"]] {
         let said = env.run(arguments);
@@ -443,7 +443,7 @@ fn mistakes_are_told_with_a_way_out() {
 
 /// A fork without a transcript leaves nothing but its usage; so does one whose words are no longer those that were sent.
 #[test]
-fn requests_of_which_only_the_usage_is_left_are_told() {
+fn requests_with_usage_only_are_shown() {
     let env = TestEnv::new();
     env.write("run.yaml", SCRIPT);
     let run = |more: &[&str]| env.run(&[&["run", "--script", "run.yaml", "--cache-sim"], more].concat());
@@ -483,7 +483,7 @@ fn forget(path: &std::path::Path, words: &[u8]) {
 }
 
 #[test]
-fn what_a_fork_reads_of_its_parents_cache_is_known_by_its_own_id_too() {
+fn the_cache_reads_of_a_fork_are_found_by_its_own_id() {
     let env = TestEnv::new();
     let script = "format: 1\nlanes:\n  - lane: all\n    match: { any: true }\n    turns:\n      - reply: [ { text: 'Yes.' } ]\n      - reply: [ { text: 'Still.' } ]\n";
     env.write("run.yaml", script);

@@ -205,7 +205,7 @@ fn nothing_outlives_a_capture_that_is_killed() {
 }
 
 #[test]
-fn a_capture_that_is_interrupted_keeps_what_it_has() {
+fn an_interrupted_capture_keeps_its_recording() {
     let world = World::new();
     let mark = format!("5{}", std::process::id());
     let child = world
@@ -377,7 +377,7 @@ fn a_budget_ends_the_run_and_no_byte_is_changed() {
 }
 
 #[test]
-fn a_bad_key_and_no_credit_are_told_in_the_provider_s_words() {
+fn a_bad_key_and_missing_credit_are_reported_in_the_provider_s_words() {
     for (status, words) in
         [("401 Unauthorized", "invalid x-api-key"), ("400 Bad Request", "Your credit balance is too low")]
     {
@@ -457,7 +457,7 @@ fn bad_input_is_named_before_anything_starts() {
 }
 
 #[test]
-fn what_npm_says_is_passed_on_with_its_meaning() {
+fn errors_of_npm_are_passed_on_with_their_meaning() {
     let world = World::new();
     let install = |version: &str| {
         let arguments = [
@@ -526,7 +526,7 @@ cp {} "$folder/cli.js"; chmod 755 "$folder/cli.js""#,
 }
 
 #[test]
-fn a_version_that_nobody_has_seen_is_installed_once_and_captured() {
+fn an_untested_version_is_installed_once_and_captured() {
     let world = World::new();
     fake_npm(
         &world,
@@ -606,7 +606,7 @@ fn another_fixture_script_and_prompt_replace_the_scenario_s() {
 }
 
 #[test]
-fn doctor_says_what_is_missing_and_how_to_get_it() {
+fn doctor_names_missing_programs_and_their_installation() {
     let world = World::new();
     let well = world.run(&["doctor"]);
     assert_eq!(well.code, Some(0), "{well:?}");

@@ -204,7 +204,7 @@ fn killed_round_the_start_and_the_end() {
 }
 
 #[test]
-fn killed_while_the_model_is_asked() {
+fn a_kill_during_a_model_call_is_resumable() {
     every_hit_of(SCRIPT, |point| point.starts_with("ask."));
 }
 

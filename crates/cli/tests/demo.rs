@@ -38,7 +38,7 @@ fn commands(printed: &str, step: &str) -> String {
 }
 
 #[test]
-fn it_shows_everything_and_what_it_prints_can_be_typed() {
+fn the_demo_shows_all_steps_and_prints_working_commands() {
     let env = TestEnv::in_memory();
     let said = env.run(&["demo"]);
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -120,7 +120,7 @@ fn meddled(env: &TestEnv, meddle: impl FnOnce()) -> CommandOutput {
 }
 
 #[test]
-fn a_run_that_goes_on_differently_fails_it() {
+fn a_diverging_run_fails_the_demo() {
     let env = TestEnv::in_memory();
     let script = env.path("offshoot-demo/script.yaml");
     let said = meddled(&env, || {

@@ -99,7 +99,7 @@ fn every_document_has_its_test() {
 }
 
 #[test]
-fn a_line_may_leave_out_what_changes() {
+fn an_ellipsis_matches_changing_text() {
     for (shown, said, fits) in [
         ("a", "a", true),
         ("a", "b", false),
@@ -120,7 +120,7 @@ fn a_line_may_leave_out_what_changes() {
 }
 
 #[test]
-fn what_is_not_run_says_why() {
+fn unrun_blocks_have_a_reason() {
     let refused = |text: &str| Document::read(text).unwrap_err();
     assert!(refused("```\noffshoot ps\n```\n").contains("line 1: a block needs a language"));
     assert!(refused("```console no-run\n$ offshoot ps\n```\n").contains("line 1: `no-run` needs a reason"));

@@ -64,7 +64,7 @@ fn a_har_file_has_every_exchange_in_order_and_no_secret() {
 }
 
 #[test]
-fn a_session_is_what_normalize_writes() {
+fn an_exported_session_equals_that_of_normalize() {
     let env = recorded();
     assert_eq!(env.run(&["normalize", "rec"]).code, Some(0));
     let said = env.run(&["export", "rec", "--format", "session"]);
@@ -73,7 +73,7 @@ fn a_session_is_what_normalize_writes() {
 }
 
 #[test]
-fn a_page_stands_by_itself() {
+fn a_page_is_self_contained() {
     let env = recorded();
     let said = env.run(&["export", "rec", "--format", "html", "--out", "page.html"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");
@@ -104,7 +104,7 @@ fn nothing_is_written_where_it_should_not_be() {
 }
 
 #[test]
-fn what_was_changed_is_exported_and_said() {
+fn a_changed_recording_is_exported_with_a_warning() {
     let env = recorded();
     let path = env.path("rec/provider_dumps/r000001_request.json");
     let dump = std::fs::read_to_string(&path).unwrap().replace("Look.", "Luck.");

@@ -69,7 +69,7 @@ fn claude_code_asks_again_where_an_answer_breaks_off() {
 }
 
 #[test]
-fn claude_code_reads_what_makes_no_sense() {
+fn claude_code_handles_malformed_replies() {
     let reports = survives("claude-code", "2.1.325", SECOND);
     assert!(!asked_again(&reports[0]), "it waits for a model that has stalled");
     assert!(asked_again(&reports[3]), "it falls back where the provider reports an error");
@@ -82,7 +82,7 @@ fn opencode_asks_again_where_an_answer_breaks_off() {
 }
 
 #[test]
-fn opencode_reads_what_makes_no_sense() {
+fn opencode_handles_malformed_replies() {
     let reports = survives("opencode", "1.18.33", SECOND);
     assert!(!asked_again(&reports[0]), "it waits for a model that has stalled");
 }

@@ -145,7 +145,7 @@ fn events(said: &CommandOutput) -> Vec<Value> {
 }
 
 #[test]
-fn what_cannot_be_forked_is_said() {
+fn an_impossible_fork_is_reported() {
     let world = World::new();
     let said = world.run(&["run", "--fork-of", "nobody", "Which files?"]);
     assert_eq!(said.code, Some(2), "{said:?}");
@@ -239,7 +239,7 @@ fn tokens(event: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn ten_forks_read_what_their_parent_wrote() {
+fn ten_forks_read_the_cache_of_their_parent() {
     let (forks, parent) = played(None);
     for fork in &forks {
         let read = tokens(fork, "cache_read");
@@ -251,7 +251,7 @@ fn ten_forks_read_what_their_parent_wrote() {
 }
 
 #[test]
-fn ten_forks_of_a_parent_that_no_cache_knows_any_more_write_it_once() {
+fn ten_forks_of_an_expired_prefix_write_it_once() {
     // The first process has no cache, and in the second the forks are the first to ask.
     let (forks, parent) = played(Some("call.intent.after:2"));
     let (wrote, read): (Vec<&Value>, Vec<&Value>) =
@@ -304,7 +304,7 @@ fn lanes(env: &TestEnv, recording: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_recording_of_a_skill_s_fork_is_told_checked_and_replayed() {
+fn a_recorded_skill_fork_is_shown_checked_and_replayed() {
     let env = TestEnv::new();
     env.write(
         "scenario/scenario.yaml",
@@ -374,7 +374,7 @@ fn our_own_runs_pass_the_lint() {
 }
 
 #[test]
-fn a_run_that_was_killed_uses_what_an_undisturbed_one_does() {
+fn a_killed_and_resumed_run_uses_as_many_tokens_as_an_undisturbed_one() {
     let (undisturbed, ..) = family(None);
     assert!(undisturbed.len() == 11 && undisturbed.iter().all(|it| !it[2].is_null()), "{undisturbed:?}");
     for crash in ["ask.commit.after:1", "call.intent.after:2", "ask.commit.after:4", "ask.intent.after:8"] {
@@ -384,7 +384,7 @@ fn a_run_that_was_killed_uses_what_an_undisturbed_one_does() {
 }
 
 #[test]
-fn a_side_question_reads_what_its_parent_wrote_in_another_process() {
+fn a_side_question_reads_the_cache_of_its_parent_from_another_process() {
     let (_, env, run) = family(None);
     let mut command = env.offshoot(&[
         "run",
@@ -404,7 +404,7 @@ fn a_side_question_reads_what_its_parent_wrote_in_another_process() {
 }
 
 #[test]
-fn what_is_forbidden_a_fork_stays_so_when_it_goes_on() {
+fn denials_of_a_fork_hold_after_a_resume() {
     let world = World::new();
     assert_eq!(world.run(&["run", "--model", "sonnet", "Do it."]).code, Some(0));
     let main = world.main();

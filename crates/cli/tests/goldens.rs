@@ -85,7 +85,7 @@ fn a_recording_from_elsewhere_is_copied_first() {
 }
 
 #[test]
-fn what_cannot_be_a_golden_is_refused() {
+fn invalid_goldens_are_refused() {
     let env = TestEnv::new();
     record(&env, "bare");
     captured(&env, "changed", "s");
@@ -115,7 +115,7 @@ fn what_cannot_be_a_golden_is_refused() {
 }
 
 #[test]
-fn what_git_would_leave_out_of_a_golden_is_said() {
+fn ignored_files_of_a_golden_are_reported() {
     let env = TestEnv::new();
     let run = format!("{SCENARIO}/runs/a");
     captured(&env, &run, "s");

@@ -16,7 +16,7 @@ const TRANSCRIPT: &str = r#"{"type":"user","sessionId":"s","uuid":"u1","timestam
 "#;
 
 #[test]
-fn what_is_written_and_said() {
+fn an_import_writes_a_session_and_reports_it() {
     let env = TestEnv::new();
     env.write("s.jsonl", TRANSCRIPT);
     let said = env.run(&["import", "claude-transcript", "s.jsonl", "--out", "out"]);
@@ -47,7 +47,7 @@ fn secrets_stay_behind() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_named() {
+fn invalid_imports_are_named() {
     let env = TestEnv::new();
     env.write("s.jsonl", TRANSCRIPT);
     env.write("bad.json", "{\"info\": {},\n  oh}");

@@ -68,7 +68,7 @@ fn data(server: &str, text: &str) -> String {
 }
 
 #[test]
-fn two_servers_that_nobody_here_wrote_are_used() {
+fn two_public_servers_are_used() {
     let settings = format!(
         "[mcp.files]\ncommand = [\"node\", {:?}, \".\"]\n[mcp.everything]\ncommand = [\"node\", {:?}, \"stdio\"]\n",
         server("server-filesystem"),
@@ -190,7 +190,7 @@ fn a_server_elsewhere_is_used_over_http() {
 }
 
 #[test]
-fn a_server_that_fails_is_named_and_the_run_goes_on() {
+fn a_failed_server_is_named_and_the_run_continues() {
     let settings = format!(
         "[mcp.broken]\ncommand = [\"sh\", \"-c\", \"printf '\\\\033[31mno key' >&2; exit 1\"]\n[mcp.absent]\ncommand = [\"no-such-program\"]\n[mcp.good]\ncommand = [\"node\", {:?}]\ntools = [\"echo\"]\n",
         server("server-everything")
@@ -216,7 +216,7 @@ fn is_alive(pid: &str) -> bool {
 
 /// A resumed run has its servers again, also one whose first process was killed in the middle of a call.
 #[test]
-fn a_run_that_goes_on_has_its_servers_again() {
+fn a_resumed_run_has_its_servers_again() {
     let settings = "[mcp.s]\ncommand = [\"sh\", \"server.sh\"]\n";
     let env = world(settings, &[("s_put", "{}")]);
     let own = "data/mcp/s";

@@ -46,7 +46,7 @@ fn sub_agents_side_by_side() {
 }
 
 #[test]
-fn jobs_that_are_asked_for() {
+fn requested_jobs_are_delivered() {
     same_again("async-subagents", 3);
 }
 
@@ -71,7 +71,7 @@ fn a_job_that_does_not_exist() {
 }
 
 #[test]
-fn what_cannot_be_is_said_with_a_hint_before_anything_is_written() {
+fn impossible_requests_are_refused_before_any_write() {
     let env = TestEnv::new();
     env.write("script.yaml", "format: 1\nlanes:\n  - { lane: all, match: { any: true }, turns: [ { reply: [ { text: Hello. } ] } ] }\n");
     let said = env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "true"]);

@@ -76,7 +76,7 @@ fn show_fits_a_terminal() {
 }
 
 #[test]
-fn what_the_script_has_no_answer_to_is_said_at_the_end() {
+fn requests_without_a_scripted_reply_are_reported_at_the_end() {
     let env = TestEnv::new();
     let script =
         SCRIPT.replace("{ any: true }", "{ tools_include: Read }").replace("Hello.", "\"${workspace}\"");
@@ -173,7 +173,7 @@ fn refused(env: &TestEnv, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn what_the_user_can_fix_is_said_with_a_hint() {
+fn errors_that_the_user_can_fix_have_a_hint() {
     let env = TestEnv::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
@@ -290,7 +290,7 @@ fn a_recording_that_holds_a_foreign_secret_is_not_sealed() {
 }
 
 #[test]
-fn what_was_changed_after_sealing_is_seen() {
+fn changes_after_sealing_are_found() {
     let env = TestEnv::new();
     env.write("script.yaml", SCRIPT);
     env.run(&["proxy", "--script", "script.yaml", "--out", "rec", "--", "true"]);
@@ -365,7 +365,7 @@ fn a_reader_that_stops_reading_holds_up_only_the_output() {
 }
 
 #[test]
-fn a_second_signal_ends_the_wait_for_what_is_in_flight() {
+fn a_second_signal_ends_the_wait_for_open_requests() {
     let env = TestEnv::new();
     let (asked, was_asked) = std::sync::mpsc::channel();
     let silent = provider(move |_, mut tcp| {

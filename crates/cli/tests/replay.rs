@@ -65,7 +65,7 @@ fn changed_requests_get_the_recorded_bytes() {
 }
 
 #[test]
-fn what_was_not_recorded_is_an_error_that_says_where_it_differs() {
+fn an_unrecorded_request_names_the_first_difference() {
     let env = recorded();
     let replay = Proxy::start(&env, &["replay", "rec", "--listen", "127.0.0.1:0"]);
     let unknown = question(&LOOKED.replace("toolu_look", "toolu_else"));
@@ -79,7 +79,7 @@ fn what_was_not_recorded_is_an_error_that_says_where_it_differs() {
 }
 
 #[test]
-fn a_new_recording_says_that_it_is_a_replay_and_agrees() {
+fn a_replayed_recording_is_marked_and_equal() {
     let env = recorded();
     let replay = Proxy::start(&env, &["replay", "rec", "--listen", "127.0.0.1:0", "--out", "again"]);
     for messages in [HELLO, LOOKED] {
@@ -115,7 +115,7 @@ fn a_command_is_led_here_and_its_exit_code_comes_first() {
 }
 
 #[test]
-fn what_cannot_be_replayed_says_what_to_do() {
+fn an_unreplayable_recording_has_a_hint() {
     let env = recorded();
     for (arguments, error, hint) in [
         (&["replay", "nowhere"][..], "no folder `nowhere`", "give the folder that `--out` named"),

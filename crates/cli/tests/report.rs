@@ -316,7 +316,7 @@ fn looked(env: &TestEnv, rec: &str, more: bool) {
 }
 
 #[test]
-fn turns_are_compared_with_those_that_verify_compares_them_with() {
+fn a_report_pairs_turns_as_verify_does() {
     let env = TestEnv::new();
     looked(&env, "rec", false);
     looked(&env, "more", true);
@@ -340,7 +340,7 @@ fn turns_are_compared_with_those_that_verify_compares_them_with() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_a_page_with_what_was_on_its_way() {
+fn the_page_of_a_killed_run_shows_open_requests() {
     let env = TestEnv::new();
     let script = "format: 1\nlanes:\n  - lane: nobody\n    match: { prompt_contains: nobody asks this }\n    turns: [ { reply: [ { text: never } ] } ]\n  - lane: main\n    match: { any: true }\n    turns:\n      - reply: [ { call: { tool: read, input: { path: a.txt } } } ]\n      - wait_for: [ { lane: nobody, finished: true } ]\n        reply: [ { text: never } ]\n";
     env.write("waits.yaml", script);
@@ -416,7 +416,7 @@ fn nothing_that_is_read_is_written_over() {
 }
 
 #[test]
-fn what_is_no_recording_no_run_and_no_verdict_is_refused() {
+fn other_inputs_than_recordings_runs_and_verdicts_are_refused() {
     let env = TestEnv::new();
     env.write("some.json", "{\"format\": 1}");
     env.write("newer.json", "{\"format\": 99, \"surfaces\": [], \"outcome\": {\"is\": \"match\"}}");

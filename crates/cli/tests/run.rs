@@ -118,7 +118,7 @@ fn nonsense_is_refused_in_words() {
 }
 
 #[test]
-fn events_come_in_order_and_the_last_says_how_it_ended() {
+fn events_are_ordered_and_the_last_has_the_outcome() {
     let env = world(SCRIPT);
     let said = run(&env, &["--json", "--events", "all", "What does it say?"]);
     let events = lines(&said);
@@ -162,7 +162,7 @@ lanes:
 "#;
 
 #[test]
-fn what_a_tree_did_is_told_and_shown() {
+fn a_run_tree_is_printed_and_shown() {
     let env = world(FAMILY);
     let said = run(&env, &["--json", "Go."]);
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -233,7 +233,7 @@ fn a_job_that_waits_for_a_place_is_reported() {
 }
 
 #[test]
-fn a_finished_run_can_be_told_more_and_nothing_without_a_word() {
+fn a_finished_run_resumes_only_with_a_prompt() {
     let env = world(SCRIPT);
     run(&env, &["What does it say?"]);
     let id = only_run(&env)["run"].as_str().unwrap().to_owned();
@@ -317,7 +317,7 @@ fn in_second_reply(going: &mut Going) {
 }
 
 #[test]
-fn interrupted_once_it_pauses_and_goes_on_later() {
+fn one_interrupt_pauses_a_resumable_run() {
     let env = world(&slow());
     let mut going = start_slow(&env);
     in_second_reply(&mut going);
@@ -381,7 +381,7 @@ fn a_reader_that_lost_its_pipe_fetches_the_rest_also_after_a_kill() {
 }
 
 #[test]
-fn events_are_kept_of_what_was_printed_as_such() {
+fn printed_events_are_kept() {
     let env = world(SCRIPT);
     run(&env, &["What does it say?"]);
     let id = only_run(&env)["run"].as_str().unwrap().to_owned();
@@ -428,7 +428,7 @@ fn cancelled_from_elsewhere_it_ends_at_once() {
 }
 
 #[test]
-fn a_paused_run_is_cancelled_though_nobody_runs_it() {
+fn a_paused_run_without_a_process_is_cancelled() {
     let env = world(&slow());
     let mut going = start_slow(&env);
     in_second_reply(&mut going);
@@ -467,7 +467,7 @@ fn a_key_that_is_revoked_in_the_middle_loses_nothing() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_used_is_said_and_left_alone() {
+fn an_unusable_journal_is_reported_and_left_unchanged() {
     let env = world(SCRIPT);
     std::fs::create_dir_all(env.path("data")).unwrap();
     env.write(
@@ -498,7 +498,7 @@ fn a_journal_that_lost_its_content_is_not_shown_as_empty() {
 }
 
 #[test]
-fn a_workspace_that_is_deleted_under_it_is_said_to_the_model_and_to_the_user() {
+fn a_deleted_workspace_is_reported_to_the_model_and_the_user() {
     let script = slow().replace(
         "text: \"It says alpha.\" }",
         "text: \"Again.\" }, { call: { tool: read, id: toolu_b, input: { path: \"a.txt\" } } }",
@@ -639,7 +639,7 @@ lanes:
 }
 
 #[test]
-fn rules_are_kept_and_a_refusal_is_said_to_both() {
+fn rules_hold_and_a_refusal_is_reported_to_model_and_user() {
     let script = SCRIPT.replace(
         "tool: read, id: toolu_a, input: { path: \"a.txt\" }",
         "tool: bash, id: toolu_a, input: { command: \"echo x > made\" }",
@@ -692,7 +692,7 @@ impl Terminal {
 }
 
 #[test]
-fn what_was_typed_before_a_question_is_no_answer_to_it() {
+fn input_typed_before_a_question_is_no_answer() {
     let env = world(SCRIPT);
     std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();
     env.write("home/.config/offshoot/offshoot.toml", "[permissions]\nask = [\"read\"]\n");
@@ -801,7 +801,7 @@ fn replayed_and_scripted_runs_cost_nothing() {
 
 /// Text of a model cannot control a terminal, also not as JSON.
 #[test]
-fn json_shows_what_a_terminal_would_obey_by_its_number() {
+fn json_escapes_control_characters() {
     let env = TestEnv::new();
     let script = r#"
 format: 1
@@ -830,7 +830,7 @@ lanes:
 }
 
 #[test]
-fn an_answer_in_a_pipe_is_what_was_said() {
+fn an_answer_in_a_pipe_is_unchanged() {
     let env = TestEnv::new();
     let script = r#"
 format: 1
@@ -850,7 +850,7 @@ lanes:
 }
 
 #[test]
-fn another_provider_goes_on_with_a_run_only_where_that_is_said() {
+fn a_run_changes_its_provider_only_if_requested() {
     let env = world(SCRIPT);
     let model = common::Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "outer"]);
     std::fs::create_dir_all(env.path("home/.config/offshoot")).unwrap();

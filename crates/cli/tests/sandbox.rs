@@ -456,7 +456,7 @@ fn a_folder_that_is_closed_hides_nothing() {
 /// Paths that are not protected by name, but lead to protected ones or are mistaken for them. Each attack has a workspace
 /// of its own, because some change it. Afterwards git must run nothing.
 #[test]
-fn whatever_git_would_run_is_disarmed() {
+fn files_that_git_would_run_are_disarmed() {
     let bare = "mkdir -p objects refs/heads; echo ref: refs/heads/main > HEAD; \
                 printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=\"touch OUT/owned; false\"\\n' > config";
     let in_sub = format!("cd sub; {bare}");
@@ -617,7 +617,7 @@ fn without_namespaces_it_is_ended_too() {
 }
 
 #[test]
-fn what_runs_in_the_background_ends_with_the_run() {
+fn background_commands_end_with_the_run() {
     let world = World::new();
     let wait = "for n in $(seq 100); do cat $TMPDIR/p*.log | grep -q ready && break; sleep 0.1; done; cat $TMPDIR/p*.log";
     let results = world.calls(
@@ -635,7 +635,7 @@ fn what_runs_in_the_background_ends_with_the_run() {
 
 /// Both watchers are notified, whichever sees it first, and no call is blamed for the work of another.
 #[test]
-fn what_a_command_in_the_background_makes_is_told() {
+fn protected_files_made_by_background_commands_are_reported() {
     let world = World::new();
     let make = "mkdir -p sub/.git; echo x > .envrc; exec sleep MARK";
     let wait = "until [ -e .envrc.not-trusted ] && [ -e sub/.git.not-trusted ]; do sleep 0.1; done";

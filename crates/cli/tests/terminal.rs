@@ -92,7 +92,7 @@ fn step(name: &str) -> String {
 }
 
 #[test]
-fn the_workflow_of_the_guide_passes_what_is_the_same_and_fails_what_is_not() {
+fn the_workflow_of_the_guide_passes_equal_and_fails_different_runs() {
     let env = TestEnv::new();
     assert_eq!(env.run(&["init"]).code, Some(0));
     let slots = env.path("slots");

@@ -104,7 +104,7 @@ fn fetched(port: u16, trusted: &str) -> String {
 }
 
 #[test]
-fn a_page_comes_from_whom_the_machine_trusts() {
+fn a_page_is_fetched_with_the_system_s_certificates() {
     let (addr, certificate) = tls_server(b"GET /page HTTP/1.1\r\nhost: localhost:");
     let trusted = fetched(addr.port(), &certificate);
     assert!(trusted.contains("\\n\\nsecure"), "{trusted}");

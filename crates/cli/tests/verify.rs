@@ -54,7 +54,7 @@ fn a_verdict_is_an_exit_code_and_data() {
 }
 
 #[test]
-fn a_terminal_only_shows_what_a_recording_says() {
+fn a_terminal_shows_recordings_escaped() {
     let env = TestEnv::new();
     record(&env, "golden", "Is it so?");
     record(&env, "hostile", "\u{9b}2J \u{202e}Is it so?");
@@ -67,7 +67,7 @@ fn a_terminal_only_shows_what_a_recording_says() {
 }
 
 #[test]
-fn what_the_user_can_fix_comes_with_a_hint() {
+fn usage_errors_have_a_hint() {
     let env = TestEnv::new();
     record(&env, "golden", "Is it so?");
     env.write("rules.toml", "format = 1\n[[masks]]\n");

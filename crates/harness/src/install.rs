@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_is_not_installed_again() {
+    async fn an_installed_version_is_not_installed_again() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let folder = place.path().join("tool/1.0");
         fs::create_dir_all(&folder).expect("a folder");

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_about_money_and_rights_are_told_from_others() {
+    fn refusals_for_credit_and_permission_are_distinguished() {
         let error = |kind: &str, message: &str| ProviderError::new(kind, message);
         assert!(is_about_rights(401, &error("authentication_error", "bad key")));
         assert!(is_about_rights(400, &error("invalid_request_error", "Your credit balance is too low")));

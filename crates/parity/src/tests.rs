@@ -239,7 +239,7 @@ fn each_thing_that_is_wrong_fails_its_own_criterion() {
 }
 
 #[test]
-fn what_was_not_seen_is_no_unless_something_stands_in() {
+fn an_unseen_feature_fails_without_a_fallback() {
     let mut evidence = evidence();
     // Only main's first turn: nothing was started, asked after, cancelled or refused.
     evidence.ordered = ordered(story().into_iter().take(1).collect());

@@ -147,7 +147,7 @@ fn sixty_four_clients_finish_while_the_disk_is_blocked() {
 }
 
 #[test]
-fn a_full_disk_is_noticed_by_nobody_but_the_recording() {
+fn a_full_disk_affects_only_the_recording() {
     const ANSWER: usize = 40_000;
     let gate = Arc::new(Gate::default());
     gate.open();

@@ -155,7 +155,7 @@ fn a_request_that_is_not_http_gets_an_answer() {
 }
 
 #[test]
-fn a_harness_that_leaves_closes_the_call_and_keeps_what_came() {
+fn a_disconnected_harness_closes_the_call_and_keeps_the_bytes() {
     let (left, harness_left) = mpsc::channel();
     let (provider, serving) = provider_once(move |mut tcp| {
         read_until(&mut tcp, b"{}");
@@ -278,7 +278,7 @@ fn an_early_answer_does_not_cut_the_request() {
 
 /// The proxy does not wait for the rest of a request that cannot be passed on.
 #[test]
-fn behind_an_early_answer_whoever_leaves_ends_it() {
+fn after_an_early_answer_either_side_ends_the_exchange() {
     const HEAD: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf";
     const ASKS: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
     const ANSWER: &[u8] = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
@@ -307,7 +307,7 @@ fn behind_an_early_answer_whoever_leaves_ends_it() {
 }
 
 #[test]
-fn what_is_in_flight_at_the_deadline_is_cut_and_kept() {
+fn open_exchanges_are_cut_and_kept_at_the_deadline() {
     let (provider, _) = provider_once(|mut tcp| {
         read_until(&mut tcp, b"{}");
         tcp.write_all(STREAM).unwrap();
@@ -357,7 +357,7 @@ fn the_same_address_cannot_be_taken_twice_nor_a_public_one() {
 }
 
 #[test]
-fn an_unsealed_recording_opens_and_says_so() {
+fn an_unsealed_recording_opens_with_its_reason() {
     let (provider, _) = provider_once(|mut tcp| {
         read_until(&mut tcp, b"{}");
         tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
@@ -375,7 +375,7 @@ fn an_unsealed_recording_opens_and_says_so() {
 
 /// An exchange that the harness has seen end is on the disk, whatever its ending.
 #[test]
-fn whatever_ends_is_kept_before_the_harness_hears_of_it() {
+fn an_ended_exchange_is_stored_before_the_harness_sees_the_end() {
     let cases: [(&str, &[u8]); 4] = [
         ("whole", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
         ("cut", STREAM),

@@ -121,7 +121,7 @@ async fn ask(addr: SocketAddr, sends: Sends) -> (Vec<u16>, String) {
 }
 
 #[test]
-fn what_only_one_of_the_two_protocols_knows_is_carried_over() {
+fn features_of_one_protocol_are_translated() {
     const WHOLE: &str =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-End: 1\r\n\r\n";
     let hints = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n{WHOLE}");

@@ -245,7 +245,7 @@ lanes:
 }
 
 #[test]
-fn polling_ends_when_the_result_says_so() {
+fn polling_ends_with_the_final_result() {
     let script = "
 format: 1
 lanes:
@@ -300,7 +300,7 @@ lanes:
 }
 
 #[test]
-fn what_the_script_does_not_foresee_names_lane_and_turn() {
+fn an_unscripted_request_names_lane_and_turn() {
     let model = Model::start(TWO_SUBS);
     for dialect in DIALECTS {
         let stranger = model.agent(dialect, &[], "hello");
@@ -392,7 +392,7 @@ fn a_request_may_name_the_reply_it_continues() {
 }
 
 #[test]
-fn what_is_asked_besides_the_model() {
+fn requests_beside_the_model_are_served() {
     let model = Model::start(&TWO_SUBS.replace("{ tools_include: [Agent, task] }", "{ model: big }"));
     let get = |method: &str, path: &str, header: &str| {
         model.ask(&format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{header}Connection: close\r\n\r\n"))

@@ -406,7 +406,7 @@ fn none_of_them_is_in_any_file() {
 }
 
 #[test]
-fn what_is_learned_late_is_removed_from_what_was_written() {
+fn late_secrets_are_removed_from_written_files() {
     let value = noise(99, 24);
     let echo = provider(|mut tcp| {
         read_until(&mut tcp, b"end");

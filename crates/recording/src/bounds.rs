@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_inside_is_read() {
+    fn paths_outside_the_folder_are_not_read() {
         let place = tempfile::tempdir().expect("a folder");
         let root = place.path().join("in");
         fs::create_dir(&root).expect("made");

@@ -506,7 +506,7 @@ mod tests {
 
     /// A record that loses its body still needs space.
     #[test]
-    fn what_waits_for_a_disk_that_stands_still_is_bounded() {
+    fn the_queue_for_a_blocked_disk_is_bounded() {
         const MANY: u64 = 25_000;
         let (queue, told, _go_on) = queue(usize::MAX);
         queue.push([head(0)]);

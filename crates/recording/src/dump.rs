@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_is_what_a_serializer_would_have_written() {
+    fn a_dump_equals_the_output_of_a_serializer() {
         let text = "say \"body\":{\"text\":\"\" \\ \n\u{1}\u{7f}\u{e9}\u{1f600} ".repeat(9);
         let dump = RequestDump {
             format: DUMP_FORMAT,

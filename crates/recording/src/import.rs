@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_last_file_teaches_is_gone_from_the_first() {
+    fn secrets_of_the_last_file_are_removed_from_the_first() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let from = |name: &str, text: &str| {
             let path = place.path().join(name);

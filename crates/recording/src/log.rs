@@ -337,12 +337,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn written_records_are_read_back() {
         assert_eq!(read(&written()), (sample(), false));
     }
 
     #[test]
-    fn a_record_is_what_a_serializer_would_have_written() {
+    fn a_record_equals_the_output_of_a_serializer() {
         for count in [0, 1, 3] {
             let read = |n| SocketRead { seq: n, offset: 7 * n, us: u64::MAX - n };
             let ended = LogRecord::ExchangeEnd(ExchangeEndRecord {

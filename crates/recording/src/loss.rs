@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn many_losses_are_told_in_few_lines_and_every_byte_is_counted() {
+    fn many_losses_fit_few_lines_and_every_byte_is_counted() {
         let loss = |n: u64, what: &str, bytes| Loss {
             request_id: Some(format!("r{n:06}")),
             what: what.into(),

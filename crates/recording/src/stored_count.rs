@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_those_are_woken_whose_turn_it_is() {
+    fn only_satisfied_waiters_are_woken() {
         let kept = StoredCount::default();
         let mut turns = [3, 1, 2].map(|turn| kept.turn(turn).expect("not kept yet"));
         let mut came = || turns.each_mut().map(|turn| turn.try_recv().is_ok());

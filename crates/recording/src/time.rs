@@ -40,7 +40,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     #[test]
-    fn whatever_others_write_becomes_one_spelling() {
+    fn times_of_all_spellings_become_one() {
         let same = Some("2026-11-15T10:00:00.000000Z".to_owned());
         for time in ["2026-11-15T10:00:00Z", "2026-11-15T11:00:00+01:00", "1794736800", "1794736800000"] {
             assert_eq!(super::iso_of(time), same, "{time}");

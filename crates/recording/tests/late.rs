@@ -177,7 +177,7 @@ fn from_pieces_that_are_far_apart() {
 
 /// A secret on the command line is known before the first exchange.
 #[test]
-fn what_an_option_was_given_is_never_written() {
+fn values_of_secret_options_are_never_written() {
     let place = tempfile::tempdir().expect("a folder");
     let dir = place.path().join("recording");
     let argv = ["tool", "--password", "autumn-leaves"].map(str::to_owned).to_vec();

@@ -133,7 +133,7 @@ fn dumps_of_any_style_are_ordered_alike_and_again_the_same() {
 }
 
 #[test]
-fn what_is_broken_is_reported_and_the_rest_is_ordered() {
+fn broken_dumps_are_reported_and_the_rest_is_ordered() {
     let dir = tempfile::tempdir().expect("a folder");
     let (_, style) = styles().remove(0);
     write(dir.path(), &style);
@@ -176,7 +176,7 @@ fn what_is_broken_is_reported_and_the_rest_is_ordered() {
 }
 
 #[test]
-fn a_folder_of_somebody_elses_is_not_replaced() {
+fn a_foreign_folder_is_not_replaced() {
     let dir = tempfile::tempdir().expect("a folder");
     let (_, style) = styles().remove(0);
     write(dir.path(), &style);

@@ -36,7 +36,7 @@ mod tests {
     use super::query;
 
     #[test]
-    fn what_can_be_decoded_is() {
+    fn decodable_urls_are_decoded() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             query("http://x/y?beta=true&q=a%20b+c&bad=%zz%&latin=%e9&flag&&=#part"),

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_however_they_are_written() {
+    fn names_are_found_in_all_spellings() {
         let pairs = [("/w/j\u{fc}r/a1", "/w/b\"2"), ("a1b2c3", "99ff00aa")];
         for old in [r"/w/j\u00fcr/a1", r"\/w\/j\u00FCr\/a1", "/w/j\u{fc}r/a1"] {
             let body = format!(r#"{{"a":"see\n{old}","b":"\u003ea1b2c3\u003c \\na1b2c3"}}"#);

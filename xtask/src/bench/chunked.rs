@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_the_same_wherever_it_is_cut() {
+    fn the_chunking_of_a_body_does_not_change_it() {
         let wire = b"5;name=value\r\nhello\r\n0C\r\n and a world\r\n0\r\nTrailer: x\r\n\r\n";
         for cut in 0..=wire.len() {
             let (left, right) = wire.split_at(cut);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn one_word_tells_them_apart() {
+    fn a_single_word_distinguishes_two_requests() {
         let of = |word| exchange(0, 0, 2, "g", word).0;
         assert_eq!(
             of("wet").replace("Rule 400: the cutting stands in wet", ""),

@@ -156,7 +156,7 @@ fn agents_of_opencode_load() {
 
 /// A rule about an unknown tool has no effect and is reported.
 #[test]
-fn rules_on_what_is_no_tool_here_are_named() {
+fn rules_for_unknown_tools_are_named() {
     check(
         &[
             (
@@ -210,7 +210,7 @@ fn a_file_that_is_not_looked_at_is_named() {
 }
 
 #[test]
-fn of_too_many_files_it_is_said() {
+fn too_many_files_are_reported() {
     let names: Vec<String> = (0..1005).map(|n| format!("user:agents/a{n}.md")).collect();
     let files: Vec<(&str, &str)> =
         names.iter().map(|name| (name.as_str(), "---\ndescription: d\n---\nx")).collect();
@@ -318,7 +318,7 @@ fn broken_files_are_named_with_line_and_reason() {
 }
 
 #[test]
-fn bytes_that_are_no_text_and_files_that_are_none_are_said() {
+fn invalid_files_are_reported() {
     let folders = Folders::new(&[("user:agents/a.md", "x")]);
     std::fs::write(folders.user.join("agents/a.md"), b"---\nname: a\n\xff\n---\nx").expect("written");
     std::fs::write(folders.user.join("agents/big.md"), vec![b'x'; 300 << 10]).expect("written");
@@ -341,7 +341,7 @@ fn bytes_that_are_no_text_and_files_that_are_none_are_said() {
 }
 
 #[test]
-fn the_first_of_a_name_wins_and_the_other_is_said() {
+fn the_first_definition_of_a_name_wins_and_the_other_is_reported() {
     let text = |says: &str| format!("---\nname: twin\ndescription: d\n---\n{says}");
     check(
         &[
@@ -381,7 +381,7 @@ fn a_projects_file_counts_only_as_it_was_accepted() {
 }
 
 #[test]
-fn what_was_accepted_is_kept_for_the_user_alone() {
+fn accepted_files_are_readable_by_the_user_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("data/trust.json");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_good_is_offered_in_order() {
+    fn valid_tools_are_offered_in_order() {
         let plain = json!({"type": "object"});
         let listed = [
             json!({"name": "z", "inputSchema": plain}),

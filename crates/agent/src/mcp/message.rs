@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_answers_is_known_by_its_number() {
+    fn an_answer_is_matched_by_its_number() {
         let pending_ids = [RequestId::Number(7), RequestId::Number(12)];
         for (line, expected) in [
             (&br#"{"jsonrpc":"2.0","id":12,"result":{"a":"\ud800"}}"#[..], Some(12)),

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_a_process_that_is_gone_is_ended_and_nothing_else() {
+    fn only_leftovers_of_a_dead_process_are_ended() {
         let server = |mark: &str| {
             let mut sleep = std::process::Command::new("sleep");
             sleep.arg("600").env(MARKER_VARIABLE, mark).spawn().expect("sleep is everywhere")

@@ -146,7 +146,7 @@ fn configs(text: &str) -> Vec<ServerConfig> {
 
 /// No server is started from a file that an agent may have written.
 #[test]
-fn no_server_is_started_from_what_an_agent_wrote() {
+fn no_server_is_started_from_files_that_agents_can_write() {
     let fixture = ServerFixture::new();
     let root = &fixture.workspace.root;
     for folder in ["docs", "server", "node_modules/.bin", "@modelcontextprotocol/server-filesystem"] {
@@ -294,7 +294,7 @@ async fn a_servers_tools_are_like_any_other() {
 
 /// The call may have had an effect, and an unreadable answer ends the wait.
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_leaves_open_what_was_done() {
+async fn an_unreadable_answer_leaves_the_outcome_unknown() {
     let fixture = ServerFixture::new();
     let servers = fixture.start(&ONE.replace("timeout_s = 1", "timeout_s = 100")).await;
     let mut seen = String::new();
@@ -428,7 +428,7 @@ async fn trouble_in_a_call_is_an_answer_and_the_server_comes_back() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_server_nor_of_what_it_started() {
+async fn a_server_ends_with_all_its_processes() {
     let fixture = ServerFixture::new();
     let servers = fixture.start(ONE).await;
     fixture.call(&servers, "s", "hang").await;

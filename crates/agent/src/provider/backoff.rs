@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_asks_for_is_kept_to() {
+    fn the_provider_s_retry_delay_is_respected() {
         let mut random = fastrand::Rng::with_seed(7);
         let retries = retries(1000);
         for requested in [0.0, 3.0, 299.0] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end() {
+    fn retries_are_limited() {
         let mut random = fastrand::Rng::with_seed(7);
         let is_over = |decision| matches!(decision, RetryDecision::GiveUp { retry_after: None, .. });
         assert!(is_over(retries(9).next(1, &failure(RetryAdvice::No), &mut random)));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_said_without_its_secrets() {
+    fn invalid_addresses_are_reported_without_secrets() {
         for base in ["", "api.openai.com/v1", "ftp://example.com", "https://", "/v1", "http://a b?k=canary"] {
             let error = endpoint(base, Dialect::OpenAiChat).expect_err(base);
             assert!(matches!(error, EndpointError::NotAUrl(_)), "{base}: {error}");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_is_told_from_what_may_pass() {
+    fn permanent_failures_differ_from_temporary_ones() {
         let retry =
             |kind: &str, message: &str| ProviderFailure::in_stream(&ProviderError::new(kind, message)).retry;
         assert_eq!(retry("overloaded_error", "Overloaded"), RetryAdvice::Yes);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_known_by_every_provider_s_words() {
+    fn too_long_prompts_are_recognized_for_every_provider() {
         let kind =
             |kind: &str, message: &str| ProviderFailure::in_stream(&ProviderError::new(kind, message)).kind;
         let mut coded = ProviderError::new("invalid_request_error", "no");

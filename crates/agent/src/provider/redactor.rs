@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_shown_however_it_is_cut() {
+    fn a_split_secret_is_not_shown() {
         let said = "is sk-canary, ask-canarysk-can or skeleton keys";
         for width in 1..said.len() {
             let pieces: Vec<&str> =
@@ -75,12 +75,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_secret_is_shown_at_once() {
+    fn text_that_cannot_be_a_secret_is_shown_at_once() {
         assert_eq!(shown(&["a", "task", "-free", "day s"]), ["a", "ta", "sk-free", "day ", "s"]);
     }
 
     #[test]
-    fn another_kind_of_block_shows_what_was_held() {
+    fn a_new_kind_of_block_flushes_the_held_text() {
         let mut redactor = StreamRedactor::new(&[Secret::new("sk-canary")]);
         let mut shown = Vec::new();
         let mut on = |seen: AttemptEvent<'_>| shown.push(format!("{seen:?}"));

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_base64_wherever_it_stands() {
+    fn a_secret_is_found_at_any_offset_of_base64() {
         for value in ["sk-canary", "sk-canary0", "sk-canary01", "sk?>canary~~~"] {
             let secret = Secret::new(value);
             for before in ["", "B", "Be", "Bearer "] {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_no_header_can_carry_is_said_without_the_key() {
+    fn an_invalid_key_is_reported_without_the_key() {
         let key = ApiKey::File("/somewhere".into());
         let failure = KeyHeader::ApiKey.of(&Secret::new("sk-\ncanary"), &key).expect_err("a line end");
         assert!(!format!("{failure:?} {failure}").contains("canary"));

@@ -279,7 +279,7 @@ mod tests {
     use crate::testing::TestWorkspace;
 
     #[test]
-    fn what_was_made_meanwhile_gets_another_name() {
+    fn files_created_meanwhile_are_renamed() {
         let fixture = TestWorkspace::new(&[(".git/config", "old"), ("sub/.envrc", "old"), ("a/b/", "")]);
         let root = fixture.root.canonicalize().expect("it is there");
         let guard = WorkspaceGuard::scan(&root);
@@ -301,7 +301,7 @@ mod tests {
 
     /// A protected file is protected under all its hard links.
     #[test]
-    fn another_name_of_what_is_protected_is_held_too() {
+    fn a_hard_link_to_a_protected_file_is_protected() {
         let fixture = TestWorkspace::new(&[
             (".git/config", "old"),
             (".git/HEAD", "x"),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_may_move_and_not_be_replaced() {
+    fn existing_protected_files_may_move_but_not_be_replaced() {
         let fixture = TestWorkspace::new(&[
             ("sub/.git/config", "old"),
             ("real/config", "old"),
@@ -486,7 +486,7 @@ mod tests {
 
     /// Targets of a protected path are protected, too.
     #[test]
-    fn what_is_there_is_held_with_all_it_leads_to() {
+    fn existing_protected_paths_are_held_with_their_targets() {
         let fixture = TestWorkspace::new(&[
             (".git", "gitdir: ./.bare/worktrees/w"),
             (".bare/HEAD", "ref: refs/heads/main"),

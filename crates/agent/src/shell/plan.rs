@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_hidden_where_it_really_is() {
+    fn hidden_folders_are_hidden_at_their_real_path() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("it is there");
         std::fs::create_dir_all(root.join("real/dotfiles/ssh")).expect("folders");

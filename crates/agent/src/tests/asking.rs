@@ -43,7 +43,7 @@ async fn tools_are_called_until_nothing_is_left_to_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_was_cut_at_the_output_limit_goes_on() {
+async fn a_reply_cut_at_the_output_limit_is_continued() {
     check(
         "> tell\n< once upon | stop=max_tokens\n< a time",
         expect![[r#"
@@ -74,7 +74,7 @@ async fn a_paused_turn_continues_without_a_new_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_paused_goes_on_also_after_a_failure() {
+async fn a_paused_turn_continues_even_after_a_failure() {
     let story = "> search\n< looking | stop=pause\n< ! 400\n>>\n< found";
     check_in(
         &Room::new(),
@@ -92,7 +92,7 @@ async fn a_turn_that_was_paused_goes_on_also_after_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_a_failure_and_more_can_be_said() {
+async fn a_refused_run_accepts_another_prompt() {
     let story = "> harm\n< I will not | stop=refusal\n>>\n> help\n< gladly";
     check_in(
         &Room::new(),
@@ -111,7 +111,7 @@ async fn a_refusal_is_a_failure_and_more_can_be_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_refusal_asks_for_is_not_done() {
+async fn calls_of_a_refusal_are_not_made() {
     let room = Room::new();
     check_in(
         &room,
@@ -131,7 +131,7 @@ async fn what_a_refusal_asks_for_is_not_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_filter_cut_is_a_failure() {
+async fn a_filtered_reply_is_a_failure() {
     let room = Room::speaking(Dialect::OpenAiChat);
     check_in(
         &room,
@@ -166,7 +166,7 @@ async fn a_reply_with_nothing_in_it_is_an_end_without_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_final_text_is_the_last_that_was_said_also_where_a_loop_read_it() {
+async fn the_final_text_is_the_last_reply_text() {
     let story = r#"
         > count
         < I count. + count{}

@@ -39,7 +39,7 @@ async fn a_run_stops_before_the_request_that_could_cost_too_much() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_say_what_it_used_counts_as_what_was_set_aside() {
+async fn a_reply_without_usage_counts_as_its_reservation() {
     let mut room = Room::new();
     room.limits.max_budget_microusd = Some(50_000);
     let story = r#"

@@ -57,7 +57,7 @@ async fn a_call_that_changes_something_runs_alone_and_in_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_in_a_call_is_an_answer() {
+async fn every_failure_of_a_call_becomes_a_result() {
     let story = r#"
         > try
         < nonsense{"n":1} + fail{} + panic{} + echo{"say":"still here"}
@@ -194,7 +194,7 @@ async fn many_calls_of_one_reply_keep_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_tool_does_not_know_itself_may_have_run() {
+async fn an_unknown_outcome_is_reported_as_possibly_run() {
     let room = Room::new();
     let told = room.play("> work\n< doubt{}\n< done").await;
     assert!(told.contains("a gives nobody knows"), "{told}");

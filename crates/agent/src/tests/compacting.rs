@@ -11,7 +11,7 @@ fn room(dialect: Dialect) -> Room {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_flight_stays_word_for_word_behind_a_summary() {
+async fn unfinished_steps_stay_unchanged_after_a_summary() {
     let story = r#"
         > a long story
         < echo{"say":"old"}
@@ -143,7 +143,7 @@ async fn a_reply_that_was_cut_stays_before_the_words_that_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_summary_is_an_error_and_it_is_asked_for_again() {
+async fn a_missing_summary_is_an_error_and_is_requested_again() {
     let story = r#"
         > begin
         < echo{"say":"0"}
@@ -224,7 +224,7 @@ async fn a_summary_that_failed_is_still_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn paused_while_a_summary_is_asked_for() {
+async fn a_pause_during_a_summary_is_resumable() {
     let room = room(Dialect::AnthropicMessages);
     let stop_handle = room.stop_handle();
     room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
@@ -302,7 +302,7 @@ async fn a_context_without_reported_tokens_is_measured_in_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_provider_finds_too_long_is_summed_up_without_what_is_in_flight() {
+async fn a_rejected_long_prompt_is_summarized_without_unfinished_steps() {
     let story = r#"
         > begin
         < echo{"say":"old"}
@@ -337,7 +337,7 @@ async fn what_the_provider_finds_too_long_is_summed_up_without_what_is_in_flight
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_summary_that_is_too_long_itself_is_asked_for_once_more_without_what_is_in_flight() {
+async fn a_too_long_summary_request_is_repeated_without_unfinished_steps() {
     let story = r#"
         > begin
         < echo{"say":"old"}
@@ -366,7 +366,7 @@ async fn a_summary_that_is_too_long_itself_is_asked_for_once_more_without_what_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_summary_helps_the_run_fails_and_can_be_resumed() {
+async fn a_run_that_no_summary_can_shorten_fails_and_is_resumable() {
     let story = r#"
         > begin
         < echo{"say":"old"}
@@ -432,7 +432,7 @@ async fn where_no_summary_helps_the_run_fails_and_can_be_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn interrupted_while_a_shorter_summary_is_asked_for() {
+async fn an_interrupt_during_a_shorter_summary_is_resumable() {
     let room = Room::new();
     let stop_handle = room.stop_handle();
     room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
@@ -454,7 +454,7 @@ async fn interrupted_while_a_shorter_summary_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_behind_a_summary_s_end_is_never_lost() {
+async fn messages_after_a_summary_are_never_lost() {
     let room = Room::new();
     room.play("> begin\n< well").await;
     let stop_handle = room.stop_handle();
@@ -493,7 +493,7 @@ async fn a_summary_that_breaks_off_is_none() {
 
 /// A text before a call is not a summary, and the call is not made.
 #[tokio::test(start_paused = true)]
-async fn a_model_that_goes_on_with_its_work_is_asked_once_more() {
+async fn a_model_that_makes_calls_instead_of_a_summary_is_asked_once_more() {
     let story = r#"
         > begin
         < echo{"say":"0"}

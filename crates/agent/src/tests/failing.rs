@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn what_may_pass_is_tried_again() {
+async fn temporary_failures_are_retried() {
     let room = Room::new();
     let story = "> hi\n< ! 429\n< ! 529\n< ! 500\n< ! cut\n< ! no_connection\n< hello";
     check_in(
@@ -33,7 +33,7 @@ async fn what_may_pass_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_provider_says_when_it_wants_to_be_asked_again() {
+async fn the_retry_delay_of_the_provider_is_used() {
     let room = Room::new();
     let begin = Instant::now();
     room.play("> hi\n< ! 429 after=120\n< hello").await;
@@ -58,7 +58,7 @@ async fn the_provider_says_when_it_wants_to_be_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_stays_away_is_given_up_and_asked_again_later() {
+async fn an_unreachable_provider_is_given_up_and_tried_on_resume() {
     let story = format!("> hi\n{}>>\n< hello", "< ! 529\n".repeat(8));
     let room = Room::new();
     check_in(
@@ -78,7 +78,7 @@ async fn a_provider_that_stays_away_is_given_up_and_asked_again_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_was_revoked_is_said_at_once() {
+async fn a_revoked_key_is_reported_at_once() {
     let room = Room::new();
     room.model.shall_say(r#"echo{"say":"x"}"#);
     room.model.shall_say("! 401");

@@ -17,7 +17,7 @@ fn room() -> Room {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_disk_is_said_and_nothing_is_lost() {
+async fn a_full_disk_is_reported_and_nothing_is_lost() {
     let undisturbed = room();
     undisturbed.play(&format!("> work\n{STORY}")).await;
     for writes in 1.. {

@@ -156,7 +156,7 @@ impl Line {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_at_any_event_is_no_reply_and_the_run_goes_on() {
+async fn a_stream_cut_at_any_event_is_retried() {
     for dialect in DIALECTS {
         let mut cases = Vec::new();
         for (at, reply) in [(0, first()), (1, last())] {
@@ -248,7 +248,7 @@ async fn every_event_twice_is_never_a_panic_and_never_half_a_reply() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stalls_is_cut_and_the_run_goes_on() {
+async fn a_stalled_stream_is_cut_and_retried() {
     for dialect in DIALECTS {
         let line = Line::new(dialect);
         let events = events(dialect, &first());

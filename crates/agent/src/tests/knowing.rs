@@ -25,7 +25,7 @@ fn first_words(room: &Room) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conversation_begins_with_what_there_is_to_know() {
+async fn a_conversation_begins_with_its_context() {
     let room = Room::new();
     let write = |name: &str, text: &str| {
         std::fs::write(room.folder.path().join("w").join(name), text).expect("written");
@@ -85,7 +85,7 @@ async fn a_conversation_begins_with_what_there_is_to_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_planned_is_there_when_everything_else_is_forgotten() {
+async fn tasks_survive_a_compaction() {
     let mut room = Room::new();
     room.limits.compact_at = 1000;
     let kernel = kernel(&room);
@@ -190,7 +190,7 @@ async fn an_agent_s_rules_on_files_hold_in_its_run_and_leave_it_the_tool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_skill_that_was_read_leaves_its_tools_until_the_user_says_something_else() {
+async fn the_tools_of_a_skill_last_until_the_next_prompt() {
     let room = Room::new();
     std::fs::write(room.folder.path().join("w/a.txt"), "a").expect("written");
     let folder = tempfile::tempdir().expect("a folder");

@@ -27,7 +27,7 @@ async fn a_resumed_run_ends_only_its_own_leftover_processes() {
 }
 
 #[tokio::test]
-async fn what_was_left_running_is_ended_with_a_run_that_is_ended_from_outside() {
+async fn processes_end_with_a_run_that_another_process_ends() {
     let room = Room::new();
     room.play("> hi\n< hello").await;
     let mut left = Command::new("sleep").arg("600").spawn().expect("sleep is everywhere");

@@ -25,7 +25,7 @@ impl Approver for Person {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_forbidden_is_answered_and_the_others_are_made() {
+async fn denied_calls_get_an_answer_and_the_others_run() {
     let room = room(RuleList::Deny, "count");
     check_in(&room, "> work\n< echo{\"say\":\"x\"} + count{} + put{\"n\":1}\n< done", expect![[r#"
         prompt: work

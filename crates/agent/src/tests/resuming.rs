@@ -22,7 +22,7 @@ const BROKEN: &str = r#"
 "#;
 
 #[tokio::test(start_paused = true)]
-async fn more_can_be_said_to_a_run_that_had_ended() {
+async fn an_ended_run_accepts_another_prompt() {
     check(
         "> hi\n< hello\n> and now?\n< echo{\"say\":\"x\"}\n< bye",
         expect![[r#"
@@ -54,7 +54,7 @@ async fn a_run_that_had_ended_needs_something_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_failed_goes_on_by_itself_or_with_more() {
+async fn a_failed_run_resumes_with_or_without_a_prompt() {
     check(
         "> hi\n< ! 401\n>>\n< hello",
         expect![[r#"
@@ -102,7 +102,7 @@ async fn calls_that_were_broken_off_are_made_again_where_that_is_harmless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_were_broken_off_are_answered_when_something_else_is_said() {
+async fn interrupted_calls_get_results_before_a_new_prompt() {
     let rooms = DIALECTS.map(Room::speaking);
     for room in &rooms {
         killed_in_a_tool(room, BROKEN).await;
@@ -128,7 +128,7 @@ async fn calls_that_were_broken_off_are_answered_when_something_else_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_begun_is_never_said_to_be_untouched() {
+async fn a_started_call_is_never_reported_as_not_made() {
     let room = Room::new();
     killed_in_a_tool(&room, "> work\n< hang_put{}").await;
     check_in(
@@ -158,7 +158,7 @@ async fn what_was_begun_is_never_said_to_be_untouched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_was_open_is_another_one_when_more_is_said() {
+async fn an_open_question_is_replaced_by_a_new_prompt() {
     let rooms = DIALECTS.map(Room::speaking);
     for room in &rooms {
         let stop_handle = room.stop_handle();
@@ -183,7 +183,7 @@ async fn a_question_that_was_open_is_another_one_when_more_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_on_only_in_its_own_language() {
+async fn a_run_resumes_only_in_its_own_dialect() {
     let room = Room::new();
     room.play("> hi\n< ! 401").await;
     let other = Kernel { model: Arc::new(Fake::new(Dialect::OpenAiChat)), ..room.kernel() };

@@ -292,7 +292,7 @@ fn answered(run: &RunId, id: ModelCallId, head: &Head, to: Seq, marks: String, r
 }
 
 #[test]
-fn whatever_is_said_and_forked_the_prefix_is_shared() {
+fn every_fork_shares_the_prefix_of_its_parent() {
     let (mut forks, mut deep) = (0, 0);
     for seed in 0..10_000 {
         let mut world = World::new(seed);

@@ -9,7 +9,7 @@ use store::{Millis, ModelCallStatus};
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn paused_while_the_model_is_asked() {
+async fn a_pause_during_a_model_call_is_resumable() {
     let room = Room::new();
     let stop_handle = room.stop_handle();
     room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
@@ -215,7 +215,7 @@ async fn no_step_begins_behind_a_cancel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_cancel_breaks_off_may_have_run() {
+async fn a_cancelled_call_may_have_run() {
     let room = Room::new();
     let stop_handle = room.stop_handle();
     let cancel = async {
@@ -228,7 +228,7 @@ async fn what_a_cancel_breaks_off_may_have_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_that_came_before_the_loop_is_seen_before_anything_is_asked() {
+async fn an_early_cancel_is_seen_before_the_first_model_call() {
     let room = Room::new();
     let stop_handle = room.stop_handle();
     room.model.when_waited_for(move || stop_handle.request(StopRequest::Pause));
@@ -251,7 +251,7 @@ async fn a_cancel_that_came_before_the_loop_is_seen_before_anything_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_that_came_too_late_does_not_end_what_is_said_later() {
+async fn a_late_cancel_does_not_end_a_later_prompt() {
     let room = Room::new();
     let (store, folder) = (room.store.clone(), &room.folder);
     room.play("> hi\n< hello").await;

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_cannot_be_run_says_why_and_what_the_user_can_do() {
+    async fn an_impossible_command_explains_the_reason_and_the_remedy() {
         let fixture = crate::testing::TestWorkspace::new(&[]);
         let answer = fixture.ask("bash", serde_json::json!({"command": "touch made"})).await;
         assert!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_says_what_happened() {
+    fn every_exit_is_described() {
         let said = |ending, in_time| {
             let output = to_output(&ending, in_time, "words", (Vec::new(), 0));
             format!("{} {}", output.is_error, crate::testing::format_output(&output).replace("\n\n", " | "))

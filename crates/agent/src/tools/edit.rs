@@ -213,7 +213,7 @@ mod tests {
 
     /// A process was killed between the edit and its result: the file is new, and the known digest is old.
     #[tokio::test]
-    async fn an_edit_that_is_made_again_says_the_same_and_does_nothing() {
+    async fn a_repeated_edit_returns_the_same_result_and_changes_nothing() {
         for (before, input) in [
             ("one two", json!({"path": "a.txt", "old": "one", "new": "1"})),
             ("one two two", json!({"path": "a.txt", "old": "two", "new": "2", "all": true})),

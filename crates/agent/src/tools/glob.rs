@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_git_ignores_is_left_out() {
+    async fn ignored_files_are_left_out() {
         let fixture = TestWorkspace::new(&[
             (".gitignore", "\u{feff}/target\n*.log\n!keep.log\n[\nbuild/\n"),
             (".git/config", ""),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_walk_has_bounds_and_says_so() {
+    async fn a_limited_walk_reports_its_limit() {
         let deep = format!("{}bottom.txt", "d/".repeat(66));
         let names: Vec<String> = (0..1_100).map(|number| format!("many/f{number:04}")).collect();
         let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();

@@ -180,7 +180,7 @@ mod tests {
 
     /// Every field of every tool, with every kind of wrong value.
     #[tokio::test]
-    async fn whatever_is_wrong_is_named() {
+    async fn invalid_input_is_named() {
         let fixture = TestWorkspace::new(&[]);
         let mut seen = String::new();
         for tool in builtin() {

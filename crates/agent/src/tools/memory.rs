@@ -153,7 +153,7 @@ mod tests {
     use crate::testing::TestWorkspace;
 
     #[tokio::test]
-    async fn what_is_written_is_known_later() {
+    async fn a_stored_memory_is_read_later() {
         let fixture = TestWorkspace::new(&[]);
         let seen = fixture
             .table(

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_docs_say_what_every_tool_takes() {
+    fn the_docs_list_the_parameters_of_every_tool() {
         let docs = include_str!("../../../../docs/reference/tools.md");
         for tool in builtin() {
             let schema: serde_json::Value = serde_json::from_str(tool.schema()).expect("a schema");

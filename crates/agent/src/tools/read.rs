@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_shown_has_bounds() {
+    async fn the_shown_text_is_limited() {
         let fixture = TestWorkspace::new(&[
             ("many.txt", &"x\n".repeat(2_345)),
             ("wide.txt", &format!("{}\n", "y".repeat(1_999)).repeat(300)),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_text_is_never_shown_as_text() {
+    async fn binary_files_are_not_shown_as_text() {
         let fixture = TestWorkspace::new(&[("nul.bin", "ab\0cd")]);
         for (name, bytes) in [
             ("latin.txt", &b"caf\xe9\n"[..]),

@@ -101,7 +101,7 @@ mod tests {
     use crate::testing::TestWorkspace;
 
     #[tokio::test]
-    async fn a_conversation_tells_of_itself() {
+    async fn a_conversation_describes_itself() {
         let fixture = TestWorkspace::new(&[]);
         fixture.ask("manage_tasks", json!({"create": [{"subject": "a"}, {"subject": "b"}]})).await;
         expect![[r#"
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_used_is_told_beside_ones_own() {
+    fn usage_of_descendants_is_listed_beside_the_own_usage() {
         let usage = |input| session::Usage { input, output: 10, ..Default::default() };
         let own =
             UsageTotals { calls: 2, usage: usage(1000), cost_microusd: 6_000, ..UsageTotals::default() };

@@ -71,7 +71,7 @@ mod tests {
     use crate::testing::TestWorkspace;
 
     #[tokio::test]
-    async fn what_was_said_is_found() {
+    async fn earlier_messages_are_found() {
         let fixture = TestWorkspace::new(&[]);
         let seen = fixture
             .table(

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_ends_at_its_bounds_and_says_so() {
+    fn a_walk_stops_at_its_limits_and_reports_them() {
         let waiting = Arc::new(());
         let stop = CancelFlag(Arc::downgrade(&waiting));
         expect![[r#"
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_nobody_waits_for_ends() {
+    fn an_abandoned_walk_ends() {
         assert_eq!(walked(WALK_LIMITS, &CancelFlag(Weak::new())), "");
     }
 }

@@ -396,7 +396,7 @@ fn nobody_can_swap_a_folder_for_a_link_at_the_right_moment() {
 
 /// A killed process leaves a draft; a running one holds its lock.
 #[test]
-fn a_write_clears_what_a_killed_one_left_and_waits_for_one_at_work() {
+fn a_write_removes_leftovers_and_waits_for_an_active_write() {
     let fixture = TestWorkspace::new(&[
         ("x.txt", "old"),
         (".x.txt.offshoot-draft", "half"),
@@ -566,7 +566,7 @@ fn a_protected_place_cannot_be_written_by_any_way() {
 
 /// Each case: existing files, the path to write, and whether it may be written.
 #[test]
-fn what_git_would_run_cannot_be_written_whatever_its_name() {
+fn files_that_git_runs_cannot_be_written() {
     const BARE: [(&str, &str); 3] = [("HEAD", "ref: x"), ("objects/", ""), ("refs/heads/", "")];
     const BELOW: [(&str, &str); 3] = [("d/HEAD", "ref: x"), ("d/objects/", ""), ("d/refs/", "")];
     const HOOKS: (&str, &str) = (".git/config", "[core]\n\thooksPath = tools/hooks\n");
@@ -644,7 +644,7 @@ fn a_write_that_is_refused_leaves_no_folders() {
 
 /// A hard link is no way around a rule.
 #[tokio::test]
-async fn what_is_closed_is_closed_under_its_other_names() {
+async fn a_protected_path_is_protected_under_all_its_names() {
     let mut fixture =
         TestWorkspace::new(&[("secrets/key", "hidden"), ("open", "shown"), ("own/x", "hidden")]);
     for (from, to) in [("secrets/key", "twin"), ("open", "other"), ("own/x", "a")] {

@@ -71,7 +71,7 @@ fn settings_are_part_of_the_key_from_their_section_on() {
 }
 
 #[test]
-fn what_is_no_part_of_the_key_breaks_nothing() {
+fn fields_outside_the_cache_key_break_nothing() {
     let more =
         r#","max_tokens":5,"temperature":0.5,"metadata":{"user_id":"x"},"tool_choice":{"type":"auto"}"#;
     then(&base().with(more), expect!["r000002 2001+0+0+0"]);

@@ -102,7 +102,7 @@ fn the_clock_makes_no_cold_fork() {
 
 /// A fork may begin at an earlier turn of its parent, and reads what that turn wrote.
 #[test]
-fn a_fork_of_an_earlier_turn_shares_what_was_written_then() {
+fn a_fork_of_an_earlier_turn_shares_the_prefix_of_that_turn() {
     let first = parent();
     let mut second = parent();
     let last = second.messages.len() - 1;
@@ -147,7 +147,7 @@ fn fork_of(mut parent: Body, changed: Option<(usize, String)>) -> ObservedReques
 
 /// An early request that is still complete in a fork does not make it the fork point.
 #[test]
-fn a_fork_is_measured_by_the_request_that_it_goes_on_from() {
+fn a_fork_is_compared_with_the_request_that_it_continues() {
     let parent = || (1..=6).map(|n| ask(n, u64::from(n) * 5, &turns(n as usize)));
     let unread_repeats = user(&format!("{} ", long("question 2 ", 500)), "");
     let inserted = format!("{},{}", turns(6).messages[2], user("by the way", ""));

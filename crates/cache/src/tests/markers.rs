@@ -134,7 +134,7 @@ fn the_fifth_marker_is_one_too_many() {
 
 /// A marker of `null` has no effect and cannot be lost.
 #[test]
-fn a_marker_of_null_says_nothing() {
+fn a_null_marker_is_no_marker() {
     let unset = r#","cache_control":null"#;
     let body = |turns: usize| {
         let opening = Body::new().tool("Read", unset).system(&long("be good ", 1_500), MARK).with(unset);

@@ -10,7 +10,7 @@ fn body() -> Body {
 }
 
 #[test]
-fn five_minutes_are_counted_from_the_start_of_the_last_who_read() {
+fn five_minutes_count_from_the_last_read() {
     check(
         vec![ask(1, 0, &body()), ask(2, 299, &body()), ask(3, 598, &body()), ask(4, 898, &body())],
         expect![[r#"
@@ -43,7 +43,7 @@ fn the_term_begins_with_the_request_and_not_with_its_answer() {
 }
 
 #[test]
-fn a_lane_begins_with_the_first_who_asked_in_whatever_order_they_are_told() {
+fn the_earliest_request_begins_a_lane() {
     let explained = explain(vec![ask(2, 10, &body()), ask(1, 0, &body())]);
     assert_eq!(explained.openings[0].id.as_str(), "r000001");
 }

@@ -52,7 +52,7 @@ fn anthropic_writes_then_reads_to_the_token() {
 
 /// The second request is predicted from the usage of the first one alone.
 #[test]
-fn anthropic_reads_to_the_token_what_the_first_usage_says() {
+fn the_first_usage_predicts_anthropic_reads_exactly() {
     let file = "anthropic-messages-cache-writes-then-reads-cache-control-on-identical-second-call.json";
     let Some(mut observed) = observed(file) else { return };
     observed[1].reported = None;

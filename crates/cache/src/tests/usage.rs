@@ -97,7 +97,7 @@ fn pictures_have_no_say_in_whether_usage_is_made_up() {
 
 /// By the bytes, 5,003 tokens can be read, but the provider wrote them again.
 #[test]
-fn what_only_the_usage_shows_is_named_counted_and_priced() {
+fn misses_that_only_the_usage_shows_are_counted_and_priced() {
     let first = Body::new().system(&long("be good ", 5_000), MARK).says(user("go on", MARK));
     let next = Body::new().system(&long("be good ", 5_000), MARK);
     let next = next.says(user("go on", "")).says(assistant("yes")).says(user("and on", MARK));
@@ -173,7 +173,7 @@ fn a_short_miss_is_not_disproved_by_a_usage_that_has_it() {
 
 /// A deferred tool that the provider put into the prefix is the reason of the break.
 #[test]
-fn what_was_at_stake_is_paid_where_the_usage_says_so() {
+fn a_miss_is_priced_by_the_reported_usage() {
     let body = Body::new().tool("Read", "").system(&long("be good ", 2_000), MARK).says(user("hi", ""));
     let mut other = body.clone();
     other.tools.push(r#"{"name":"Stop","input_schema":{},"defer_loading":true}"#.to_owned());
@@ -194,7 +194,7 @@ fn a_matter_of_counting_is_no_miss() {
 
 /// A usage that predicts itself is no prediction. A read or miss that another request's usage predicts is one.
 #[test]
-fn only_what_was_foretold_is_exact() {
+fn only_predicted_reads_are_exact() {
     let body = |word: &str| Body::new().system(&long(word, 2_000), MARK).says(user("hi", ""));
     let explained = explain(vec![
         used(1, 0, &body("be good "), [0, 1_900, 4]),

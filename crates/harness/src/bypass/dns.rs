@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_no_question_is_left_alone() {
+    fn truncated_packets_and_answers_are_ignored() {
         let whole = question(1);
         for end in 0..whole.len() {
             assert_eq!(read(&whole[..end]), None, "cut at {end}");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_found_wherever_they_stand() {
+    fn ids_are_found_at_any_position() {
         let text = r#"{"sessionId":"ses_1aB","output":"<task id=\"ses_2\" …\nsession_id: ses_3\n"}"#;
         assert_eq!(ids(text).collect::<Vec<_>>(), ["ses_1aB", "ses_2", "ses_3"]);
     }

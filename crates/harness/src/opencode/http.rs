@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_where_it_says() {
+    fn a_response_ends_at_its_declared_length() {
         check("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n[1", false, None);
         check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[1]", false, Some((200, json!([1]))));
         check("HTTP/1.1 204 No Content\r\n\r\n", false, Some((204, Value::Null)));

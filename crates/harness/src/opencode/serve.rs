@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sub_agent_that_nobody_heard_of_is_waited_for_longer() {
+    fn an_unseen_sub_agent_gets_a_longer_wait() {
         let after = |seconds| Duration::from_secs(seconds);
         let (alone, end) = watched(&[&["main"], &["main"]]);
         assert!(!alone.is_quiet(end + after(7)) && alone.is_quiet(end + after(9)));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_nobody_saw_coming_begin_the_wait_anew() {
+    fn unexpected_messages_restart_the_wait() {
         let (mut watch, end) = watched(&[&["main"]]);
         let later = end + Duration::from_secs(9);
         assert!(watch.has_more(3, later) && watch.is_quiet(later), "the first count is only compared with");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_nowhere_lists_those_that_are() {
+    fn an_unknown_scenario_lists_the_known_ones() {
         let error = find("no-such-thing", None).expect_err("nowhere");
         assert!(error.hint().expect("a hint").contains("async-subagents"), "{error}");
     }

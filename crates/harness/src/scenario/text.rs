@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_special_wins() {
+    fn the_most_specific_setting_wins() {
         let scenario = read(
             "
 format: 1

@@ -57,7 +57,7 @@ fn an_old_golden_is_kept() {
 }
 
 #[test]
-fn what_is_newer_and_undecided_is_pending() {
+fn newer_undecided_runs_are_pending() {
     let shelf =
         Shelf::with(&[("d", 4, true), ("a", 1, true), ("c", 3, true), ("b", 2, true), ("half", 5, false)]);
     let folder = shelf.folder();
@@ -80,7 +80,7 @@ fn what_is_newer_and_undecided_is_pending() {
 }
 
 #[test]
-fn a_recording_knows_its_scenario_by_where_it_lies() {
+fn the_path_of_a_recording_names_its_scenario() {
     let shelf = Shelf::with(&[("a", 1, true)]);
     let run = shelf.folder().run_dir("a");
     let around = |scenario| ScenarioFolder::containing(&run, scenario).expect("readable");
@@ -107,7 +107,7 @@ fn a_file_that_is_none_of_ours_is_named() {
 }
 
 #[test]
-fn rules_are_added_and_keep_what_is_there() {
+fn added_rules_keep_the_existing_text() {
     let shelf = Shelf::with(&[("a", 1, true)]);
     let folder = shelf.folder();
     let rule = set_reason("[[mask]]\npointer = \"/a\"\nreason = \"\"\n", "a \"clock\"\n");

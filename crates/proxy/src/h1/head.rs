@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn framing_is_what_the_head_says() {
+    fn the_head_decides_the_framing() {
         for (head, expected) in [
             ("GET / HTTP/1.1|a: b", Ok(Framing::None)),
             ("POST / HTTP/1.1|Content-Length: 7", Ok(Framing::Length(7))),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_process_that_waits_is_idle_and_one_that_works_is_not() {
+    async fn a_waiting_process_is_idle_and_a_working_one_is_not() {
         use std::os::unix::process::CommandExt as _;
         let shell = |script: &str| {
             let mut shell = std::process::Command::new("sh");

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_names_are_told_from_words() {
+    fn generated_names_differ_from_words() {
         let generated = "a1b2c3d job_0011aa job_ccddee9 job_445566 bg_12ab34 ses_4567cdefXyZ 1m7g0ff540070000-2-0 \
                          550e8400-e29b-41d4-a716-446655440000 /tmp/box";
         let words = "read-only fast-forward brave-otter 1st 2nd 4711 20000ms 2026-01-01 utf8 sha256 x86_64 step-3 job-7 \

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_an_id_is() {
+    fn header_names_decide_the_kind_of_an_id() {
         let sub = identity(&[
             ("User-Agent", "x"),
             ("X-Claude-Code-Session-Id", "s"),

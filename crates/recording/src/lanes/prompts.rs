@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_whatever_opens_a_conversation() {
+    fn any_opening_text_is_a_prompt() {
         let prompts = prompts(&[
             r#"{"description":"scan it","prompt":"List the root of the tree."}"#,
             r#"{"tasks":[{"prompt":"Count every line in it."},{"prompt":"List the root of the tree."}]}"#,

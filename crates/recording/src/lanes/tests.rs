@@ -112,7 +112,7 @@ fn rendered(lanes: &Lanes) -> String {
 }
 
 #[test]
-fn a_sub_agent_belongs_to_the_call_whose_prompt_it_carries() {
+fn a_sub_agent_belongs_to_the_call_with_its_prompt() {
     check(
         "
         > r1 agent/Task,Read | u:do it
@@ -165,7 +165,7 @@ fn a_title_is_a_side_call_and_an_attempt_is_no_turn() {
 }
 
 #[test]
-fn twins_are_bound_in_order_unless_results_tell_more() {
+fn twins_are_bound_in_order_unless_results_decide() {
     let twins = |first: &str, second: &str| {
         format!(
             "
@@ -203,7 +203,7 @@ fn twins_are_bound_in_order_unless_results_tell_more() {
 }
 
 #[test]
-fn ids_keep_apart_what_looks_alike() {
+fn ids_separate_equal_conversations() {
     check(
         "
         > r1 agent/Task | u:do it
@@ -408,7 +408,7 @@ fn a_first_reply_that_is_carried_in_other_words_is_still_the_lanes() {
 }
 
 #[test]
-fn twins_whose_first_replies_are_carried_in_other_words_stay_two() {
+fn twins_with_reworded_first_replies_stay_separate() {
     let story = |third: &str, fourth: &str| {
         format!(
             "
@@ -480,7 +480,7 @@ fn a_request_may_overtake_the_end_of_the_reply_it_carries() {
 }
 
 #[test]
-fn where_nobody_has_tools_the_conversation_is_main() {
+fn a_conversation_without_tools_is_main() {
     check(
         "
         > r1 title/ | u:name this: hi
@@ -547,7 +547,7 @@ fn two_hundred_twins_stay_two_hundred() {
 }
 
 #[test]
-fn what_all_agents_share_names_none_of_them() {
+fn a_shared_value_names_no_agent() {
     let mut tracker = LaneTracker::new();
     let story = "
         > r1 agent/Task | u:do it
@@ -596,7 +596,7 @@ fn a_history_without_the_agents_tools_is_not_the_agent() {
 }
 
 #[test]
-fn who_names_an_agent_that_is_done_is_not_the_agent() {
+fn a_request_that_names_a_finished_agent_is_not_that_agent() {
     for system in ["agent", ""] {
         check(
             &format!(
@@ -618,7 +618,7 @@ fn who_names_an_agent_that_is_done_is_not_the_agent() {
 }
 
 #[test]
-fn an_agent_may_be_asked_for_its_last_word_without_tools() {
+fn the_last_request_of_an_agent_may_lack_tools() {
     let story = |last: &str| {
         format!(
             "
@@ -708,7 +708,7 @@ fn a_quoted_prompt_does_not_make_a_sub_agent() {
 }
 
 #[test]
-fn twins_are_told_apart_by_what_is_polled_and_announced() {
+fn twins_are_distinguished_by_polls_and_announcements() {
     check(
         "
         > r1 agent/Task | u:do it
@@ -788,7 +788,7 @@ fn other_answers_to_open_calls_make_a_fork() {
 }
 
 #[test]
-fn forks_side_by_side_are_told_by_what_they_said() {
+fn parallel_forks_are_distinguished_by_their_replies() {
     check(
         "
         > r1 agent/Skill | u:do it

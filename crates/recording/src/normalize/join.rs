@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_is_two_messages() {
+    fn repeated_text_is_two_messages() {
         let (main, sub) = (LaneKind::Main, LaneKind::Sub);
         let exported = session(vec![
             (

@@ -224,7 +224,7 @@ fn an_exchange_is_an_entry() {
 }
 
 #[test]
-fn whatever_is_missing_or_odd_the_file_is_valid() {
+fn incomplete_recordings_give_valid_files() {
     let requests = [
         asked(body(b""), vec![]),
         asked(body(&[0xff, 0x00]), vec![plain("cookie", "nothing")]),
@@ -273,7 +273,7 @@ fn whatever_is_missing_or_odd_the_file_is_valid() {
 }
 
 #[test]
-fn the_check_finds_what_is_wrong() {
+fn the_check_finds_every_mistake() {
     let asked = asked(body(b"{}"), vec![plain("a", "b")]);
     let good = written(&[entry(&asked, None, None)]);
     type Break = fn(&mut Value);

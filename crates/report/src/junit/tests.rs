@@ -127,7 +127,7 @@ fn a_verdict_that_is_no_match_never_passes() {
 }
 
 #[test]
-fn what_is_above_the_wanted_level_is_no_failure() {
+fn differences_above_the_required_level_are_no_failures() {
     let mut above = verdict();
     assert!(!junit(&above).contains("candidate: 1.0"), "E3 holds there, and E3 was asked for");
     above.required = Level::E4;

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_paid_for_is_told_apart() {
+    fn scripted_and_replayed_calls_are_counted_apart() {
         expect![[r#"
             MODEL                       CALLS  INPUT  CACHED  WRITTEN  OUTPUT  COST
             claude-sonnet-5-5           4      2.0k   0       0        40      $0.0015
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_screen_has_what_it_cost() {
+    fn a_narrow_screen_keeps_the_cost() {
         assert_eq!(cost_text(&runs(), "2026-11", 80), cost_text(&runs(), "2026-11", usize::MAX));
         expect![[r#"
             MODEL                      INPUT CACHED OUTPUT COST

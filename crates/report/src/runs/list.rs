@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_is_about_has_room_at_eighty_columns() {
+    fn the_description_of_a_run_fits_eighty_columns() {
         let runs = [
             run("1m7g0c8gs8ytqbbb", RunStatus::Interrupted, 0),
             run("1m7g0c8gs8ytqbba", RunStatus::CancelledByUser, 2),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_from_the_cache_is_told_where_there_is_room() {
+    fn the_cached_share_is_shown_if_there_is_room() {
         let mut one = run("demo", RunStatus::Completed, 0);
         one.inclusive.usage = Usage { input: 100, cache_read: 900, output: 20, ..Usage::default() };
         expect![[r#"

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn tiers_are_models_that_the_table_knows() {
+    fn tiers_are_models_of_the_table() {
         for vendor in [Vendor::Anthropic, Vendor::OpenAi] {
             for wanted in Tier::ALL {
                 let model = Model::find(model_for_tier(vendor, wanted)).expect("known");

@@ -45,7 +45,7 @@ async fn only_its_owner_may_read_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_deleted_or_replaced_takes_nothing_more() {
+async fn a_deleted_or_replaced_journal_accepts_no_writes() {
     for replaced in [false, true] {
         let Room { store, folder } = room();
         store.start_run(main_run("m", "start"), ME).await.expect("started");
@@ -62,7 +62,7 @@ async fn a_file_that_was_deleted_or_replaced_takes_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_journal_without_its_version_says_so_in_a_line() {
+async fn a_journal_without_a_version_is_reported_in_one_line() {
     let (_folder, path) = used().await;
     let raw = rusqlite::Connection::open(&path).expect("opens");
     raw.pragma_update(None, "user_version", 0).expect("changed");
@@ -109,7 +109,7 @@ async fn a_file_of_text_or_a_folder_is_no_database() {
 }
 
 #[tokio::test]
-async fn a_file_without_its_end_is_said_to_be_damaged() {
+async fn a_truncated_journal_is_reported_as_damaged() {
     let (_folder, path) = used().await;
     let length = fs::metadata(&path).expect("there").len();
     for left in [length - 4096, length / 2, 8192, 4096] {
@@ -207,7 +207,7 @@ async fn a_newer_version_and_another_program_are_refused_untouched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_locked_database_is_said_and_works_again() {
+async fn a_locked_database_is_reported_and_works_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
     let store = Store::open(&path, Options { busy_timeout: Duration::from_millis(50) }).expect("a store");

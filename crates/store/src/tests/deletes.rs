@@ -109,7 +109,7 @@ async fn deleting_a_task_only_unlinks_it() {
 }
 
 #[tokio::test]
-async fn tasks_belong_to_their_thread_and_change_only_as_told() {
+async fn tasks_belong_to_their_thread_and_change_only_on_request() {
     let room = room();
     let store = &room.store;
     for id in ["a", "b"] {

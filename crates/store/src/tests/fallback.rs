@@ -132,7 +132,7 @@ async fn whenever_the_disk_fails_nothing_is_missed_and_all_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_have_set_aside_is_not_waited_for_in_memory() {
+async fn an_in_memory_fork_does_not_wait_for_reservations() {
     let (room, other) = forkable().await;
     let store = room.store.for_fork(&run_id(FORK), &run_id("m"));
     let all = NewModelCall { within: vec![limit()], reserved_microusd: 9_000, ..question("m") };

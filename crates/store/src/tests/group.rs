@@ -110,7 +110,7 @@ async fn a_member_that_fails_after_it_wrote_costs_the_others_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_together_is_committed_together() {
+async fn waiting_writes_are_committed_together() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let release = hold_writer(&room.store).await;
@@ -162,7 +162,7 @@ async fn a_commit_that_fails_is_everybodys_error_and_nobodys_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_store_to_go_writes_what_waits() {
+async fn the_last_closed_store_commits_waiting_writes() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let release = hold_writer(&room.store).await;
@@ -177,7 +177,7 @@ async fn the_last_store_to_go_writes_what_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_said_and_nothing_is_lost() {
+async fn a_full_disk_is_reported_and_nothing_is_lost() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let limit = |pages: i64| {

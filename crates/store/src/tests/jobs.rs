@@ -53,7 +53,7 @@ async fn a_jobs_end_and_the_news_of_it_are_one() {
 }
 
 #[tokio::test]
-async fn what_waits_is_delivered_once() {
+async fn waiting_entries_are_delivered_once() {
     let room = with_job().await;
     let id = finish(&room.store).await.expect("finished");
     let other =
@@ -109,7 +109,7 @@ async fn a_paused_job_still_owes_its_result() {
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_waits_for_becomes_a_job() {
+async fn an_unawaited_run_becomes_a_job() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     room.store.start_run(child_run("s", "m", "m", RunKind::Sub), ME).await.expect("started");
@@ -125,7 +125,7 @@ async fn a_run_that_nobody_waits_for_becomes_a_job() {
 }
 
 #[tokio::test]
-async fn who_asked_a_run_to_stop_is_known() {
+async fn the_source_of_a_stop_request_is_stored() {
     let room = with_job().await;
     let cancelled = |run: &str| room.store.run(&run_id(run)).cancel_status().expect("read");
     assert_eq!((cancelled("m"), cancelled("j")), (None, None));
@@ -187,7 +187,7 @@ async fn an_answer_is_the_tasks_result_and_a_failure_leaves_it() {
 }
 
 #[tokio::test]
-async fn a_run_below_another_knows_its_files_and_forgets_alone() {
+async fn a_child_inherits_known_files_and_forgets_its_own_copy() {
     let room = room();
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let seq = room.store.turn("m", "go", &["read"]).await;
@@ -203,7 +203,7 @@ async fn a_run_below_another_knows_its_files_and_forgets_alone() {
 }
 
 #[tokio::test]
-async fn what_is_set_aside_counts_until_it_is_settled() {
+async fn a_reservation_counts_until_it_is_settled() {
     let room = with_job().await;
     let within = |microusd, tokens| vec![Limit { run: run_id("m"), microusd, tokens }];
     // The turn of the main run has cost 100 of them.

@@ -67,7 +67,7 @@ async fn a_run_below_another_is_of_its_thread_and_of_its_kind() {
 }
 
 #[tokio::test]
-async fn what_is_over_is_not_taken_up() {
+async fn an_ended_run_gives_no_lease() {
     for status in RunStatus::ALL.iter().copied().filter(|status| !status.is_live()) {
         let room = started().await;
         let error = Some("because".to_owned());

@@ -154,7 +154,7 @@ async fn a_main_agents_context_is_its_own() {
 }
 
 #[tokio::test]
-async fn the_list_of_all_runs_shows_what_they_are_and_not_what_they_said() {
+async fn the_list_of_all_runs_contains_no_text_of_sub_agents() {
     let room = room();
     let store = &room.store;
     store.start_run(main_run("m", "hello"), ME).await.expect("started");
@@ -221,7 +221,7 @@ async fn the_connections_for_the_user_refuse_the_tables() {
 }
 
 #[test]
-fn the_tables_of_all_runs_are_named_where_runs_are_asked_for() {
+fn queries_of_all_runs_name_their_tables() {
     let may = ["read/run.rs", "read/overview.rs", "copy.rs", "index.rs", "store.rs", "migrate.rs"];
     let mut files = vec![];
     for folder in [src(), src().join("read")] {

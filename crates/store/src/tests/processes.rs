@@ -22,7 +22,7 @@ fn other(test: &str, path: &std::path::Path) -> Command {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_outlives_the_process() {
+async fn acknowledged_writes_survive_the_process() {
     if let Some(path) = my_part() {
         let store = open(&path).expect("a store");
         store.start_run(main_run("m", "start"), ME).await.expect("started");
@@ -34,7 +34,7 @@ async fn what_was_acknowledged_outlives_the_process() {
     for _ in 0..5 {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store.db");
-        let ended = other("what_was_acknowledged_outlives_the_process", &path).output().expect("ran");
+        let ended = other("acknowledged_writes_survive_the_process", &path).output().expect("ran");
         assert!(!ended.status.success(), "it was to be killed");
         let store = open(&path).expect("opens");
         let journal = store.run(&run_id("m")).snapshot().expect("a journal");
@@ -73,7 +73,7 @@ async fn another_process_reads_and_cancels_while_this_one_writes() {
 
 /// As root every path is writable, so the test ends early.
 #[tokio::test]
-async fn what_may_only_be_read_is_said_so() {
+async fn a_read_only_journal_is_reported() {
     use std::os::unix::fs::{PermissionsExt, chown};
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65534;
@@ -97,7 +97,7 @@ async fn what_may_only_be_read_is_said_so() {
     store.start_run(main_run("m", "start"), ME).await.expect("started");
     drop(store);
     let path = folder.path().join("store.db");
-    let mut player = other("what_may_only_be_read_is_said_so", &path);
+    let mut player = other("a_read_only_journal_is_reported", &path);
     if chown(&path, Some(NOBODY), Some(NOBODY)).is_ok() {
         chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("handed over");
         player.uid(NOBODY).gid(NOBODY);

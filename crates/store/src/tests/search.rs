@@ -16,7 +16,7 @@ fn snippets(store: &Store, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn whatever_is_typed_is_only_words() {
+async fn any_query_is_taken_as_words() {
     let room = with_messages(&[r#"she said "hello" to C++ and foo-bar* (twice) NOT once"#]).await;
     for query in [
         "",
@@ -134,7 +134,7 @@ async fn a_query_is_never_an_error() {
 }
 
 #[tokio::test]
-async fn the_index_is_up_to_date_for_whoever_asks() {
+async fn the_search_index_is_up_to_date_for_every_reader() {
     let room = with_messages(&["first"]).await;
     assert_eq!(snippets(&room.store, "first").len(), 1);
     for n in 0..300 {

@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_kept_is_what_adding_up_gives(all in prop::collection::vec(happens(), 1..40)) {
+    fn the_stored_sum_equals_the_sum_of_its_parts(all in prop::collection::vec(happens(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let mut tree = Tree { room: room(), calls: Vec::new(), made: 0 };
@@ -213,7 +213,7 @@ async fn a_limit_is_looked_up_and_not_added_up_again() {
 }
 
 #[tokio::test]
-async fn what_is_paused_sets_nothing_aside_until_it_goes_on() {
+async fn a_paused_run_reserves_nothing() {
     let room = room();
     let store = &room.store;
     store.start_run(main_run("m", "start"), ME).await.expect("started");

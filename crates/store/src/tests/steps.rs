@@ -14,7 +14,7 @@ fn snapshot(room: &Room) -> RunSnapshot {
 }
 
 #[tokio::test]
-async fn a_journal_says_where_a_run_stands() {
+async fn a_journal_contains_the_state_of_a_run() {
     let room = started().await;
     let store = &room.store;
     let found = snapshot(&room);
@@ -115,7 +115,7 @@ async fn a_question_has_at_most_one_end() {
 }
 
 #[tokio::test]
-async fn a_compaction_moves_what_the_model_sees_and_keeps_what_people_see() {
+async fn a_compaction_changes_the_context_and_not_the_history() {
     let room = started().await;
     let store = &room.store;
     store.turn("m", "one", &[]).await;
@@ -200,7 +200,7 @@ async fn no_step_makes_sqlite_think_twice() {
 }
 
 #[tokio::test]
-async fn what_a_call_saw_is_known_when_its_result_is() {
+async fn known_files_are_stored_with_the_result_of_a_call() {
     let room = started().await;
     let seq = room.store.turn("m", "go", &["read", "edit"]).await;
     let file = |text: &str| SeenFile { path: "a.txt".into(), sha256: Digest::of(text.as_bytes()) };

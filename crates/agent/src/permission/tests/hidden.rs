@@ -440,7 +440,7 @@ fn ordinary_lines_need_no_question() {
 }
 
 #[test]
-fn a_question_says_why() {
+fn a_question_contains_its_reason() {
     let rules = rules(&[], &[], &["bash(truncate*)"]);
     let line = r#"x=$'\x24(\x74runcate -s7 P)'; echo "${x@P}""#;
     assert_eq!(bash(&rules, line), "ask");

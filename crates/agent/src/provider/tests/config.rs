@@ -84,7 +84,7 @@ fn the_environment_is_honoured_where_everybody_expects_it() {
 }
 
 #[test]
-fn without_any_key_it_says_what_to_set() {
+fn a_missing_key_names_the_variable() {
     chosen(
         &[],
         "",
@@ -101,7 +101,7 @@ fn without_any_key_it_says_what_to_set() {
 }
 
 #[test]
-fn providers_of_the_file_stand_beside_the_built_in_ones_or_over_them() {
+fn configured_providers_extend_or_replace_the_built_in_ones() {
     chosen(
         &[("OPENAI_API_KEY", "sk-canary-o"), ("ROUTER_KEY", "sk-canary-r"), ("HOME", "/home/me")],
         r#"
@@ -149,7 +149,7 @@ fn providers_of_the_file_stand_beside_the_built_in_ones_or_over_them() {
 }
 
 #[test]
-fn a_tier_goes_to_who_can_be_asked() {
+fn a_tier_selects_a_provider_with_a_key() {
     chosen(
         &[],
         "[providers.local]\ndialect = \"openai-chat\"\nbase_url = \"http://localhost:1/v1\"\nmodels.opus = \"large\"",
@@ -164,7 +164,7 @@ fn a_tier_goes_to_who_can_be_asked() {
 }
 
 #[test]
-fn a_later_file_says_more() {
+fn a_later_file_adds_settings() {
     let mut config =
         config(&[], "[providers.x]\ndialect = \"anthropic\"\nbase_url = \"http://a\"\nkey_file = \"k\"")
             .expect("sound settings");
@@ -177,7 +177,7 @@ fn a_later_file_says_more() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_line() {
+fn mistakes_are_reported_with_their_line() {
     let cases: &[&str] = &[
         "[providers.x]\nbase_url = \"http://a\"",
         "[providers.x]\ndialect = \"anthropic\"",

@@ -52,7 +52,7 @@ async fn every_status_has_its_meaning() {
 }
 
 #[tokio::test]
-async fn the_provider_says_when_and_whether_to_come_back() {
+async fn the_provider_decides_about_retries_and_their_delay() {
     let ask = |headers: &'static str| {
         refused(Dialect::AnthropicMessages, "429", headers, "rate_limit_error", "slowly")
     };
@@ -97,7 +97,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_refused_key_is_not_repeated_but_what_to_set_is() {
+async fn a_refused_key_is_not_shown_but_its_variable_is() {
     let echo = format!("incorrect API key provided: {CANARY}");
     for dialect in DIALECTS {
         let attempt = refused(dialect, "401", "", "invalid_api_key", &echo).await;
@@ -115,7 +115,7 @@ async fn a_refused_key_is_not_repeated_but_what_to_set_is() {
 
 /// Keys may be in headers that the settings name, and `ollama` is a key too.
 #[tokio::test]
-async fn what_is_secret_in_headers_is_not_repeated_and_a_word_is_no_secret() {
+async fn secrets_in_headers_are_hidden_and_ordinary_words_are_not() {
     let body = br#"{"error":{"type":"authentication_error","message":"bad hdr-canary-1234, beta context-1m-2025, ollama"}}"#;
     let server = Server::answering(vec![[head("401", "").as_bytes(), body].concat()]).await;
     let mut provider = server.provider(Dialect::AnthropicMessages);

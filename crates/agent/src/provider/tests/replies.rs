@@ -76,7 +76,7 @@ async fn an_error_behind_a_good_status_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_is_no_reply_is_garbage() {
+async fn invalid_replies_are_garbage() {
     let json = "content-type: application/json\r\n";
     let sse = "content-type: text/event-stream\r\n";
     let cases: &[(&str, &[u8])] = &[
@@ -190,7 +190,7 @@ async fn events_of_the_wrong_type_are_garbage() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_output_limit_cut_is_not_run_and_not_asked_again() {
+async fn a_call_cut_by_the_output_limit_is_neither_run_nor_retried() {
     let mut cut = reply();
     cut.stop = Some(StopReason::MaxTokens);
     let body = String::from_utf8(events(Dialect::AnthropicMessages, &cut).concat()).expect("UTF-8");
@@ -282,7 +282,7 @@ async fn our_key_in_a_reply_is_starred_out_also_where_it_comes_in_pieces() {
 }
 
 #[tokio::test]
-async fn our_key_is_starred_out_of_what_is_shown_while_it_comes() {
+async fn our_key_is_starred_out_of_streamed_text() {
     use base64::Engine;
     let encoded = base64::engine::general_purpose::STANDARD.encode(format!("Bearer {CANARY}"));
     for dialect in DIALECTS {
@@ -328,7 +328,7 @@ async fn an_answer_that_is_too_large_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_coding_that_nobody_asked_for_is_undone() {
+async fn an_unrequested_content_coding_is_decoded() {
     let body = events(Dialect::OpenAiResponses, &reply()).concat();
     for coding in ["gzip", "deflate", "br", "zstd", "identity"] {
         let packed = wire::encoding::encode(coding, &body).expect("a known coding");

@@ -136,7 +136,7 @@ async fn connections_are_used_again() {
 }
 
 #[test]
-fn a_draft_gets_what_its_model_can_do() {
+fn a_draft_gets_the_features_of_its_model() {
     let settled = |model: &str, dialect, seat| {
         let mut draft = Draft { model: model.to_owned(), ..Draft::default() };
         apply_model_settings(&mut draft, dialect, seat);

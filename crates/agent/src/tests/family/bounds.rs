@@ -11,7 +11,7 @@ fn jobs(count: usize) -> String {
 }
 
 #[tokio::test]
-async fn those_for_whom_there_is_no_place_wait_for_one() {
+async fn runs_over_the_limit_wait_for_a_slot() {
     for (at_once, requests) in [(1, 16), (3, 16), (16, 2)] {
         let mut stage = Stage::new(&[
             (
@@ -61,7 +61,7 @@ async fn too_many_and_too_deep_are_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_only_some_may_be_started_the_first_of_a_message_are() {
+async fn the_first_calls_of_a_message_get_the_free_slots() {
     let bad = r#"spawn_sub_agent{"prompt":"Work.","agent":"nobody"}"#;
     let twenty = format!("{} + {bad} + {}", jobs(4), jobs(15));
     let mut main = vec![twenty];
@@ -121,7 +121,7 @@ async fn a_definition_only_takes_tools_away() {
 }
 
 #[tokio::test]
-async fn what_is_left_above_is_all_that_is_left_below() {
+async fn a_child_gets_at_most_the_remaining_budget_of_its_parent() {
     let reads =
         r#"read{"path":"a.txt"} + read{"path":"secrets/b.txt"} + read{"path":"c.txt"} + list{"path":"."}"#;
     let spawns = r#"spawn_sub_agent{"prompt":"Work.","agent":"reader"}"#;
@@ -170,7 +170,7 @@ fn defined(files: &[(&str, &str)]) -> definition::Definitions {
 }
 
 #[tokio::test]
-async fn what_is_narrowed_above_is_narrowed_below_from_then_on() {
+async fn a_narrowed_permission_applies_to_descendants() {
     let list = r#"list{"path":"."}"#;
     let stage = Stage::new(&[
         ("Do it.", &[&jobs(1), r#"@listed skill{"name":"look"}"#, "I wait.", "Done."]),
@@ -217,7 +217,7 @@ impl Approver for Yes {
 }
 
 #[tokio::test]
-async fn a_question_comes_up_with_the_name_of_who_asks() {
+async fn a_question_names_the_agent_that_asks() {
     let mut stage = Stage::new(&[
         ("Do it.", &["echo{\"say\":\"a\"} + spawn_sub_agent{\"prompt\":\"Work.\"}", "Done."]),
         ("Work.", &["echo{\"say\":\"b\"}", "Worked."]),
@@ -282,7 +282,7 @@ async fn a_sub_agent_leaves_tokens_for_the_answers_of_the_agents_above() {
 }
 
 #[tokio::test]
-async fn an_answer_is_asked_for_so_short_that_it_fits() {
+async fn the_output_limit_fits_the_remaining_budget() {
     let mut lines = vec!["echo{\"say\":\"x\"} | in=9000"; 30];
     lines.push("Done.");
     let mut stage = Stage::new(&[("Do it.", &lines)]);
@@ -306,7 +306,7 @@ async fn an_answer_is_asked_for_so_short_that_it_fits() {
 }
 
 #[tokio::test]
-async fn what_others_have_set_aside_is_waited_for() {
+async fn a_run_waits_for_reservations_of_others() {
     let four = jobs(4);
     let mut stage = Stage::new(&[("Do it.", &[&four, "1", "2", "3", "4", "5"]), ("Work.", &["Worked."])]);
     // Each could use more than a third of it, and uses next to nothing.
@@ -320,7 +320,7 @@ async fn what_others_have_set_aside_is_waited_for() {
 }
 
 #[tokio::test]
-async fn those_who_wait_for_what_others_have_set_aside_wait_in_line() {
+async fn runs_wait_in_order_for_reservations_of_others() {
     const JOBS: usize = 200;
     let mut main = vec![jobs(JOBS)];
     main.extend((0..=JOBS).map(|n| format!("I wait {n}.")));
@@ -350,7 +350,7 @@ async fn those_who_wait_for_what_others_have_set_aside_wait_in_line() {
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
 #[tokio::test]
-async fn what_a_job_had_set_aside_is_free_when_it_is_ended() {
+async fn an_ended_job_frees_its_reservation() {
     let mut stage = Stage::new(&[
         ("Do it.", &[&jobs(1), r#"job_cancel{"job_id":"m-2-0"}"#, "echo{\"say\":\"x\"}", "Done."]),
         ("Work.", &["@never Worked."]),
@@ -363,7 +363,7 @@ async fn what_a_job_had_set_aside_is_free_when_it_is_ended() {
 }
 
 #[tokio::test]
-async fn those_who_share_a_budget_work_at_the_same_time() {
+async fn runs_with_a_shared_budget_work_at_the_same_time() {
     let mut stage = Stage::new(&[
         ("Do it.", &[&jobs(4).replace(",\"run_in_background\":true", ""), "Done."]),
         ("Work.", &["@four Worked."]),

@@ -21,7 +21,7 @@ const TWO: &[(&str, &[&str])] = &[
 ];
 
 #[tokio::test]
-async fn they_begin_with_the_bytes_of_their_parent_and_are_told_the_same() {
+async fn forks_begin_with_the_bytes_of_their_parent() {
     let stage = Stage::new(TWO);
     let ended = stage.run("Do it.").await;
     assert_eq!(ended.final_text.as_deref(), Some("Done."));
@@ -91,7 +91,7 @@ async fn a_fork_may_begin_with_messages_of_its_own() {
 /// However much it begins with, its second request finds what the first one read: no marker looks back further than twenty
 /// blocks.
 #[tokio::test]
-async fn what_is_shared_stays_marked_until_something_of_its_own_is_kept() {
+async fn the_shared_prefix_stays_marked_until_the_fork_has_its_own() {
     let said = |role, text: &str| session::Message { role, blocks: vec![crate::prompts::text_block(text)] };
     let pair = |n: usize| {
         let (page, read) = (format!("Page {n}."), format!("I have read {n}."));
@@ -109,7 +109,7 @@ async fn what_is_shared_stays_marked_until_something_of_its_own_is_kept() {
 }
 
 #[tokio::test]
-async fn a_fork_that_says_nothing_has_no_last_words() {
+async fn a_fork_without_text_has_no_final_text() {
     let stage = Stage::new(&[
         ("Do it.", &["I think so. + spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
         ("Try.", &["nothing"]),
@@ -120,7 +120,7 @@ async fn a_fork_that_says_nothing_has_no_last_words() {
 }
 
 #[tokio::test]
-async fn what_is_the_parents_to_do_is_refused() {
+async fn tools_of_the_parent_are_refused_in_a_fork() {
     let stage = Stage::new(&[
         ("Do it.", &["spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
         (
@@ -205,7 +205,7 @@ async fn forks_of_forks_share_all_the_way_up() {
 }
 
 #[tokio::test]
-async fn one_that_was_broken_off_goes_on_with_the_same_bytes() {
+async fn an_interrupted_fork_resumes_with_the_same_bytes() {
     let stage = Stage::new(&[
         ("Do it.", &["spawn_sub_agent{\"prompt\":\"One?\",\"fork\":true}", "I wait.", "Done."]),
         ("One?", &["echo{\"say\":\"1\"}", "@later echo{\"say\":\"2\"}", "One."]),
@@ -340,7 +340,7 @@ async fn a_fork_with_write_cache_off_writes_nothing_into_the_cache() {
 }
 
 #[tokio::test]
-async fn a_reminder_is_said_at_every_turn_and_at_its_end() {
+async fn a_reminder_is_added_at_every_turn_and_at_the_end() {
     let fork = ForkRequest { reminder: Some("Be brief.".to_owned()), ..and() };
     let (stage, forked) = side(&["echo{\"say\":\"y\"}", "echo{\"say\":\"z\"}", "More."], fork).await;
     let forked = forked.expect("forked");
@@ -435,7 +435,7 @@ async fn a_fork_with_always_ask_asks_its_own_asker() {
 }
 
 #[tokio::test]
-async fn what_a_skill_allows_is_not_asked_about_and_a_no_stays_a_no() {
+async fn tools_allowed_by_a_skill_need_no_question_and_denials_hold() {
     let mut stage = Stage::new(&[
         ("Do it.", &["skill{\"name\":\"look\",\"arguments\":\"here\"}", "count{}", "Done."]),
         ("Look here.", &["echo{\"say\":\"y\"} + put{\"n\":1} + peek{\"n\":2}", "Looked."]),
@@ -475,7 +475,7 @@ fn is_ruled_like_its_parent(results: &[String]) {
 }
 
 #[tokio::test]
-async fn what_its_parent_does_without_a_question_it_does_too() {
+async fn a_fork_inherits_the_allowed_calls_of_its_parent() {
     let both = "echo{\"say\":\"y\"} + put{\"n\":1}";
     let mut stage = Stage::new(&[
         ("Do it.", &[both, "spawn_sub_agent{\"prompt\":\"Try.\",\"fork\":true}", "Done."]),
@@ -530,7 +530,7 @@ fn look() -> Arc<[Skill]> {
 }
 
 #[tokio::test]
-async fn a_fork_that_may_start_nobody_follows_a_skill_itself() {
+async fn a_fork_that_cannot_fork_follows_a_skill_itself() {
     let stage = Stage::new(&[
         ("Do it.", &["skill{\"name\":\"look\"}", "Done."]),
         ("Look again.", &["skill{\"name\":\"look\"}", "Looked."]),
@@ -543,7 +543,7 @@ async fn a_fork_that_may_start_nobody_follows_a_skill_itself() {
 }
 
 #[tokio::test]
-async fn a_skill_that_was_broken_off_is_told_of_when_its_fork_has_ended() {
+async fn an_interrupted_skill_is_reported_when_its_fork_ends() {
     skill_broken_off(None).await;
     // A skill starts forks whether or not its agent may start others itself.
     skill_broken_off(Some(vec!["skill".to_owned()])).await;
@@ -778,7 +778,7 @@ fn random(rng: &mut fastrand::Rng) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
-async fn whatever_happens_and_whenever_it_is_broken_off_the_prefix_is_shared() {
+async fn interrupted_forks_share_the_prefix_of_their_parent() {
     let (mut forks, mut turns) = (0, 0);
     for seed in 0..200 {
         let mut rng = fastrand::Rng::with_seed(seed);

@@ -31,7 +31,7 @@ async fn an_idle_parent_is_woken_once() {
 }
 
 #[tokio::test]
-async fn a_busy_parent_is_told_at_its_next_turn_and_of_all_at_once() {
+async fn a_busy_parent_gets_all_job_results_at_its_next_turn() {
     let stage = Stage::new(&[
         (
             "Do it.",
@@ -76,7 +76,7 @@ async fn a_fetched_result_is_not_announced_again() {
 }
 
 #[tokio::test]
-async fn a_job_that_runs_is_said_to_run_and_shows_what_it_did() {
+async fn job_output_of_a_running_job_shows_its_transcript() {
     let stage = Stage::new(&[
         (
             "Do it.",
@@ -111,7 +111,7 @@ async fn a_job_that_runs_is_said_to_run_and_shows_what_it_did() {
 }
 
 #[tokio::test]
-async fn only_ones_own_jobs_can_be_asked_for() {
+async fn a_run_can_read_only_its_own_jobs() {
     let mut stage = Stage::new(&[
         (
             "Do it.",
@@ -145,7 +145,7 @@ async fn only_ones_own_jobs_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_cut_in_the_news_and_whole_when_asked_for() {
+async fn a_long_answer_is_cut_in_the_notice_and_complete_in_job_output() {
     let long = "x".repeat(40_000);
     let stage = Stage::new(&[
         ("Do it.", &[LAUNCH, "I wait.", r#"job_output{"job_id":"m-2-0"}"#, "Done."]),
@@ -212,7 +212,7 @@ async fn a_parent_at_its_step_cap_is_woken_by_its_job() {
 
 /// The calls of its last reply are not made, and do not keep it from getting reports of its jobs, or from ending.
 #[tokio::test]
-async fn who_asks_for_more_at_its_step_cap_waits_for_its_jobs_all_the_same() {
+async fn a_run_at_its_step_limit_still_waits_for_its_jobs() {
     let two = format!("{LAUNCH} + {}", LAUNCH.replace("Work.", "Play."));
     let mut stage = Stage::new(&[
         ("Do it.", &[&two, "echo{\"say\":\"more\"}", "Told.", "Told again."]),
@@ -236,7 +236,7 @@ async fn who_asks_for_more_at_its_step_cap_waits_for_its_jobs_all_the_same() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_only_begun_beside_a_transcript_is_still_told_of() {
+async fn an_answer_cut_beside_a_transcript_is_still_delivered() {
     let long = "long ".repeat(400);
     let stage = Stage::new(&[
         ("Do it.", &[LAUNCH, r#"job_output{"job_id":"m-2-0","block":true,"cursor":0}"#, "Told."]),
@@ -249,7 +249,7 @@ async fn an_answer_that_was_only_begun_beside_a_transcript_is_still_told_of() {
 }
 
 #[tokio::test]
-async fn a_summary_says_which_jobs_are_at_work() {
+async fn a_summary_lists_the_running_jobs() {
     let mut stage = Stage::new(&[
         ("Do it.", &[LAUNCH, "echo{\"say\":\"x\"} | in=900", "What mattered."]),
         ("Work.", &["@end Worked."]),
@@ -272,7 +272,7 @@ async fn a_summary_says_which_jobs_are_at_work() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_of_a_transcript_is_said() {
+async fn omissions_from_a_transcript_are_named() {
     let (long, say) = ("word ".repeat(4000), r#"echo{"say":"x"}"#);
     let stage = Stage::new(&[
         (
@@ -307,7 +307,7 @@ async fn what_is_left_out_of_a_transcript_is_said() {
 }
 
 #[tokio::test]
-async fn ends_are_told_of_in_the_order_of_their_starts() {
+async fn jobs_are_reported_in_the_order_of_their_starts() {
     let launch = |name: &str| format!(r#"spawn_sub_agent{{"prompt":"{name}","run_in_background":true}}"#);
     let three = [launch("One."), launch("Two."), launch("Three.")].join(" + ");
     let stage = Stage::new(&[

@@ -40,7 +40,7 @@ fn context() -> Vec<(String, Vec<String>)> {
 
 /// The same context under other orders of what is answered first: the results are the same, and each comes once.
 #[tokio::test]
-async fn whatever_ends_first_every_result_comes_once() {
+async fn every_result_is_delivered_once_in_any_order() {
     let mut orders = BTreeMap::new();
     for seed in 0..200 {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -80,7 +80,7 @@ async fn whatever_ends_first_every_result_comes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_jobs_are_told_of_once_each() {
+async fn a_thousand_jobs_are_delivered_once_each() {
     const JOBS: usize = 1000;
     let launch = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
     let mut main = vec![[launch; JOBS].join(" + ")];
@@ -100,7 +100,7 @@ async fn a_thousand_jobs_are_told_of_once_each() {
 }
 
 #[tokio::test]
-async fn what_ends_while_the_parent_is_busy_is_told_in_parts() {
+async fn many_results_for_a_busy_parent_are_delivered_in_parts() {
     const JOBS: usize = 10;
     let launch = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
     let mut main = vec![[launch; JOBS].join(" + "), "@ended I wait.".to_owned()];

@@ -137,7 +137,7 @@ async fn a_sub_agent_is_still_reported_after_a_rule_denies_new_ones() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_the_process_was_gone_is_kept_when_the_run_is_ended() {
+async fn text_from_before_a_crash_is_kept_when_the_run_is_ended() {
     let stage = Stage::new(&[
         (
             "Do it.",

@@ -54,7 +54,7 @@ async fn an_answer_that_fits_is_taken() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_is_asked_for_once_more() {
+async fn a_mismatched_answer_is_requested_once_more() {
     let (stage, result) = told(&["Seven.", r#"{"n":7}"#]).await;
     assert_eq!(result["final_text"], r#"{"n":7}"#);
     assert_eq!(stage.said_to("m-2-0").matches(prompts::REPAIR).count(), 1);
@@ -65,7 +65,7 @@ async fn an_answer_that_does_not_is_asked_for_once_more() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_a_summary_is_not_asked_again() {
+async fn a_repair_before_a_summary_is_not_repeated() {
     let wrong = ["echo{\"say\":\"x\"}", "Seven. | in=90000000", "Sum."];
     let stage = Stage::new(&[
         ("Do it.", &[WANTED, "Done."]),

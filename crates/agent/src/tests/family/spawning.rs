@@ -24,7 +24,7 @@ async fn its_answer_and_its_id_come_back() {
 }
 
 #[tokio::test]
-async fn it_is_told_who_it_is_and_what_it_needs_and_nothing_of_the_conversation() {
+async fn a_sub_agent_gets_its_task_and_no_conversation() {
     let mut stage = Stage::new(&[
         (
             "Do it.",
@@ -127,7 +127,7 @@ async fn several_in_one_message_work_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_an_error_that_says_what_can() {
+async fn an_invalid_spawn_names_the_valid_values() {
     let calls = [
         (r#"{"prompt":" "}"#, "`prompt` is empty"),
         (r#"{"prompt":"x","agent":"nobody"}"#, "no agent `nobody`; available: general-purpose"),
@@ -148,7 +148,7 @@ async fn what_cannot_be_is_an_error_that_says_what_can() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_sub_agent_said_is_the_users() {
+async fn messages_of_sub_agents_are_not_messages_of_the_user() {
     let stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"kestrel look"}"#, "Done."]),
         ("kestrel look", &["kestrel thinks + echo{\"say\":\"kestrel\"}", "kestrel found."]),

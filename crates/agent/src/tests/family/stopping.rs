@@ -7,7 +7,7 @@ use super::*;
 const LAUNCH: &str = r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true}"#;
 
 #[tokio::test]
-async fn a_job_that_is_cancelled_ends_and_its_parent_goes_on() {
+async fn a_cancelled_job_ends_and_its_parent_continues() {
     let stage = Stage::new(&[
         ("Do it.", &[LAUNCH, r#"job_cancel{"job_id":"m-2-0"}"#, r#"job_cancel{"job_id":"m-2-0"}"#, "Done."]),
         ("Work.", &["@never Worked."]),
@@ -107,7 +107,7 @@ async fn a_tree_of_nine_ends_as_one() {
 }
 
 #[tokio::test]
-async fn what_is_paused_with_its_parent_goes_on_in_the_background() {
+async fn a_child_paused_with_its_parent_continues_as_a_job() {
     let stage = nine();
     let stage = Stage {
         play: Arc::new(Play::new(&[
@@ -210,7 +210,7 @@ impl EventSink for Ends {
 }
 
 #[tokio::test]
-async fn a_cancel_right_behind_a_pause_ends_those_that_are_paused_already() {
+async fn a_cancel_after_a_pause_ends_paused_runs() {
     let mut stage = Stage::new(&[("Do it.", &[LAUNCH, "I wait."]), ("Work.", &["@never Worked."])]);
     let (more, stop_handle) = (ResumeOverrides::default(), StopHandle::new());
     let ends = Arc::new(Ends { cancels: Some(stop_handle.clone()), ..Ends::default() });
@@ -231,7 +231,7 @@ async fn a_cancel_right_behind_a_pause_ends_those_that_are_paused_already() {
 }
 
 #[tokio::test]
-async fn a_fork_that_is_given_up_is_told_to_have_ended() {
+async fn an_abandoned_fork_is_reported_as_ended() {
     let mut stage = Stage::new(&[("Do it.", &["Done."]), ("And?", &["@never So."])]);
     let run = stage.start("Do it.").await;
     stage.go(&run).await;
@@ -254,7 +254,7 @@ async fn a_fork_that_is_given_up_is_told_to_have_ended() {
 }
 
 #[tokio::test]
-async fn what_has_ended_stays_as_it_ended() {
+async fn the_status_of_an_ended_run_does_not_change() {
     let stage = Stage::new(&[
         ("Do it.", &[r#"spawn_sub_agent{"prompt":"Try."}"#, "@never Done."]),
         ("Try.", &["!400 no"]),

@@ -177,7 +177,7 @@ async fn others_stay_with_the_disk() {
 }
 
 #[tokio::test]
-async fn what_a_fork_is_to_remember_for_others_is_on_the_disk_or_an_error() {
+async fn a_fork_s_shared_memory_is_stored_or_an_error() {
     let remember = "memory{\"action\":\"write\",\"name\":\"a\",\"text\":\"b\"}";
     let (stage, ..) = asked(&[("Do it.", &["Done."]), ("And?", &[remember, "Tried."])]).await;
     stage.store().room_for(2);
@@ -211,7 +211,7 @@ async fn one_that_a_call_waits_for_answers_it() {
 }
 
 #[tokio::test]
-async fn one_in_the_background_tells_its_parent() {
+async fn a_background_fork_reports_to_its_parent() {
     let spawn = "spawn_sub_agent{\"prompt\":\"One?\",\"fork\":true,\"run_in_background\":true}";
     let mut stage =
         Stage::new(&[("Do it.", &[spawn, "@then I wait.", "Done."]), ("One?", &["@go slow{}", "One."])]);
@@ -234,7 +234,7 @@ async fn one_in_the_background_tells_its_parent() {
 }
 
 #[tokio::test]
-async fn a_parent_whose_own_journal_fails_fails_and_can_be_taken_up_again() {
+async fn a_parent_with_a_failing_journal_fails_and_is_resumable() {
     let mut stage = Stage::new(&[
         ("Do it.", &["spawn_sub_agent{\"prompt\":\"One?\",\"fork\":true}", "Done."]),
         ("One?", &["slow{}", "One."]),

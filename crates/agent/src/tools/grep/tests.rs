@@ -119,7 +119,7 @@ async fn lines_are_found() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_searched_is_named() {
+async fn unsearched_files_are_named() {
     let fixture = fixture();
     let seen = fixture
         .table(

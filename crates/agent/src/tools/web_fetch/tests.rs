@@ -433,7 +433,7 @@ async fn a_redirect_leads_nowhere_else() {
 }
 
 #[tokio::test]
-async fn the_public_is_asked_at_the_address_that_was_checked() {
+async fn public_hosts_are_fetched_from_the_checked_address() {
     let urls = [
         "http://public.example/",
         "https://public.example/a/../b?c=d#e",
@@ -479,7 +479,7 @@ async fn the_public_is_asked_at_the_address_that_was_checked() {
 }
 
 #[tokio::test]
-async fn the_user_may_allow_what_is_inside() {
+async fn the_user_may_allow_private_addresses() {
     let allow = ["127.0.0.1:8080", "localhost:3000", "inside.example", "[::1]:9000", "10.0.0.7"];
     let urls = [
         "http://127.0.0.1:8080/x",
@@ -517,7 +517,7 @@ async fn the_user_may_allow_what_is_inside() {
 }
 
 #[tokio::test]
-async fn what_comes_is_text_and_within_limits() {
+async fn responses_are_text_within_limits() {
     let urls = [
         "http://public.example/type?application/json;charset=utf-8",
         "http://public.example/type?application/ld+json",
@@ -569,7 +569,7 @@ async fn a_silent_server_is_given_up_after_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_long_page_is_cut_where_it_is_said() {
+async fn a_long_page_is_cut_at_the_reported_place() {
     let tool =
         WebFetchTool { allowed: AllowedHosts::default(), network: Arc::new(SimulatedNetwork::default()) };
     let input = json!({"url": "http://public.example/ä", "max_chars": 12});
@@ -695,7 +695,7 @@ async fn rules_hold_for_where_a_redirect_leads() {
 
 /// Consent to a host covers all its pages, and no other host.
 #[tokio::test]
-async fn a_yes_holds_for_the_host_it_was_said_to() {
+async fn an_approval_is_valid_for_its_host_only() {
     let mut rules = crate::PermissionRules::default();
     rules.add(crate::RuleList::Ask, "web_fetch").expect("a rule");
     rules.add(crate::RuleList::Allow, "web_fetch(v4.example)").expect("a rule");

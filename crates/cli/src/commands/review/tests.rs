@@ -149,7 +149,7 @@ fn a_mask_needs_a_reason() {
 }
 
 #[test]
-fn a_match_is_asked_about_once() {
+fn a_matching_run_is_offered_once() {
     let shelf = Shelf::new();
     let (said, _) = shelf.typed(0, "m\na\n");
     assert!(said.contains("  same structure (E2; required E3); golden `1`"), "{said}");

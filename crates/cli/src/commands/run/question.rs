@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_shows_exactly_what_would_run() {
+    fn a_question_shows_the_exact_command() {
         let question = |tool: &str, input: &str| PermissionQuestion {
             agent: "main".to_owned(),
             tool: tool.to_owned(),

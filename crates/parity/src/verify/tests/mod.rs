@@ -63,7 +63,7 @@ fn rendered(verdict: &Verdict) -> String {
 }
 
 #[test]
-fn a_copy_is_equal_to_the_byte_and_nothing_is_said() {
+fn a_copy_is_byte_equal_without_notes() {
     for (name, dialect) in DIALECTS {
         let golden = story(dialect);
         let verdict = judged(&golden, &golden.clone(), "format = 1", Level::E4);
@@ -82,7 +82,7 @@ fn a_copy_is_equal_to_the_byte_and_nothing_is_said() {
 }
 
 #[test]
-fn side_calls_meet_by_their_words() {
+fn side_calls_are_paired_by_their_words() {
     let golden = |text| story(dialect("anthropic")).with_title("r7", text);
     let (boats, tides) = ("job_b7e219, the boats, has ended.", "job_a1f03c, the tides, has ended.");
     let once = golden(boats).with_title("r8", tides);
@@ -113,7 +113,7 @@ fn a_side_call_to_another_address_is_a_difference() {
 }
 
 #[test]
-fn a_last_turn_without_tools_is_the_agents_own() {
+fn a_last_turn_without_tools_belongs_to_its_agent() {
     for (name, dialect) in DIALECTS {
         let mut golden = story(dialect);
         change(&mut golden, "r6", "drop /tools");
@@ -128,7 +128,7 @@ fn a_last_turn_without_tools_is_the_agents_own() {
 }
 
 #[test]
-fn calls_that_ask_no_model_meet_by_what_they_say() {
+fn calls_without_a_model_are_paired_by_content() {
     let count = |words: &str| json!({"model": "m", "messages": [{"role": "user", "content": words}]});
     let counting = |all: &[(&'static str, &str)]| {
         let with = |story: Story, (id, words): &(&'static str, &str)| {
@@ -166,7 +166,7 @@ fn calls_that_ask_no_model_meet_by_what_they_say() {
 }
 
 #[test]
-fn where_there_is_nothing_but_side_calls_their_number_is_judged() {
+fn the_number_of_side_calls_counts_without_agents() {
     let asking = |words: &[&str]| {
         let mut story = story(dialect("anthropic"));
         for (id, words) in ["r7", "r8"].into_iter().zip(words) {
@@ -188,7 +188,7 @@ fn where_there_is_nothing_but_side_calls_their_number_is_judged() {
 }
 
 #[test]
-fn a_side_call_that_goes_elsewhere_is_known_by_its_words() {
+fn a_side_call_to_another_address_is_paired_by_its_words() {
     let golden = story(dialect("anthropic")).with_title("r7", "Name the talk about tides and boats.");
     let body = golden.exchanges.last().expect("the title").body.clone();
     let candidate = story(dialect("anthropic")).with_other("r7", "/v1/messages/count_tokens", body);
@@ -198,7 +198,7 @@ fn a_side_call_that_goes_elsewhere_is_known_by_its_words() {
 }
 
 #[test]
-fn another_word_in_what_is_carried_back_is_named_at_its_place() {
+fn a_changed_word_in_a_carried_reply_is_named_at_its_place() {
     for (name, dialect) in DIALECTS {
         let golden = talk(dialect, "It is coming in.");
         let candidate = talk(dialect, "It is surely coming in.");
@@ -217,7 +217,7 @@ fn another_word_in_what_is_carried_back_is_named_at_its_place() {
 }
 
 #[test]
-fn what_is_called_an_id_is_one_whatever_it_looks_like() {
+fn a_value_called_an_id_is_paired_as_an_id() {
     let said = |texts: [&str; 2]| {
         let mut story = story(Dialect::AnthropicMessages);
         let results = &mut story.exchange_mut("r5").body["messages"][2]["content"];
@@ -261,7 +261,7 @@ fn what_is_called_an_id_is_one_whatever_it_looks_like() {
 }
 
 #[test]
-fn a_name_that_says_something_is_no_id_whatever_it_is_called() {
+fn a_name_made_of_words_is_not_an_id() {
     let said = |text: &str, other: &str| {
         let mut story = story(Dialect::AnthropicMessages);
         let results = &mut story.exchange_mut("r5").body["messages"][2]["content"];
@@ -402,7 +402,7 @@ fn check(name: &str, request: &str, line: &str, expected: Expect) {
 }
 
 #[test]
-fn a_history_that_is_rewritten_is_named_once() {
+fn a_rewritten_history_is_named_once() {
     check(
         "anthropic",
         "r6",
@@ -425,7 +425,7 @@ fn a_history_that_is_rewritten_is_named_once() {
 }
 
 #[test]
-fn a_run_that_came_to_another_end_holds_nothing() {
+fn a_run_with_another_outcome_has_no_level() {
     let golden = story(Dialect::AnthropicMessages);
     let mut candidate = golden.clone();
     candidate.facts.exit_code = Some(1);
@@ -584,7 +584,7 @@ fn another_run_of_the_same_agrees_under_masks() {
 }
 
 #[test]
-fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
+fn equal_values_are_equal_under_one_sided_masks() {
     for (name, dialect) in DIALECTS {
         let golden = story(dialect);
         let mut bare = golden.clone();
@@ -611,7 +611,7 @@ fn what_is_equal_is_equal_whatever_is_known_of_one_side() {
 }
 
 #[test]
-fn what_is_carried_back_is_what_was_said() {
+fn carried_replies_are_measured_by_the_replies_themselves() {
     let silent = story(Dialect::AnthropicMessages);
     let mut golden = silent.clone();
     golden.says("r1", "two of them", "I send two.", &["r4", "r6"]);
@@ -666,7 +666,7 @@ fn what_is_carried_back_is_what_was_said() {
 }
 
 #[test]
-fn what_was_said_elsewhere_is_not_what_was_said_here() {
+fn a_reply_of_another_turn_does_not_explain_a_carried_block() {
     let mut golden = story(Dialect::AnthropicMessages);
     golden.says("r1", "two of them", "I send two.", &["r4", "r6"]);
     golden.says("r2", "both files", "I read both files.", &["r5"]);
@@ -784,7 +784,7 @@ fn with_each(golden: &str, candidate: &str) -> Option<Level> {
 }
 
 #[test]
-fn only_what_is_called_an_id_or_looks_like_one_is_one() {
+fn only_marked_or_id_shaped_values_are_ids() {
     for (golden, candidate) in [
         (r#"add /metadata/purpose "eval""#, r#"add /metadata/purpose "train""#),
         (r#"add /user "alice""#, r#"add /user "bob""#),
@@ -847,7 +847,7 @@ fn a_clock_value_in_metadata_or_headers_is_a_time() {
 }
 
 #[test]
-fn a_surface_that_holds_nothing_is_not_one_with_nothing_in_it() {
+fn a_failed_surface_differs_from_an_empty_one() {
     let golden = story(Dialect::AnthropicMessages);
     let mut candidate = golden.clone();
     change(&mut candidate, "r1", "drop /tools/2");
@@ -860,7 +860,7 @@ fn a_surface_that_holds_nothing_is_not_one_with_nothing_in_it() {
 }
 
 #[test]
-fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
+fn an_id_in_an_argument_was_seen_before() {
     let mut golden = story(Dialect::AnthropicMessages);
     golden.rename(&[("tides.md", "abc123")]);
     // The harness made another argument of what the model said.
@@ -878,7 +878,7 @@ fn an_id_in_an_argument_is_one_that_was_seen_or_said() {
 }
 
 #[test]
-fn only_what_names_a_thing_is_paired_as_an_id() {
+fn only_values_that_name_a_thing_are_paired_as_ids() {
     let data =
         |mark: &str| format!("{}{mark}{}", "iVBORw0KGgo9a8B7c6D5".repeat(3), "4e3F2g1H0j9K8l7M".repeat(4));
     let said = |texts: [&str; 2], picture: &str| {
@@ -930,7 +930,7 @@ fn only_what_names_a_thing_is_paired_as_an_id() {
 }
 
 #[test]
-fn what_is_excluded_holds_no_level() {
+fn an_excluded_surface_has_no_level() {
     let golden = story(Dialect::AnthropicMessages);
     let rule = |surface: &str, pointer: &str| {
         format!("[[exclude]]\nsurface = \"{surface}\"\npointer = \"{pointer}\"\nreason = \"all\"\n")
@@ -994,7 +994,7 @@ fn one_change_is_listed_once() {
 }
 
 #[test]
-fn the_summary_tells_markers_first_and_whose_tools_are_gone() {
+fn the_summary_lists_markers_first_and_the_owners_of_missing_tools() {
     let golden = story(Dialect::AnthropicMessages);
     let mut candidate = golden.clone();
     for request in ["r1", "r4", "r6"] {

@@ -139,7 +139,7 @@ fn only_the_recordings_own_replay_in_its_order_calls_it_racy() {
 }
 
 #[test]
-fn a_replay_knows_its_recording_by_what_it_is_and_not_by_how_its_path_is_written() {
+fn a_replay_is_matched_to_its_recording_by_digest() {
     let home = tempfile::tempdir().expect("a folder");
     let [golden, copy, other] = ["golden", "copy", "other"].map(|name| home.path().join(name));
     for (folder, says) in [(&golden, "{}"), (&copy, "{}"), (&other, "{ }")] {

@@ -82,7 +82,7 @@ const REQUEST: &str = "provider_dumps/r000001_request.json";
 const RESPONSE: &str = "provider_dumps/r000001_response.json";
 
 #[test]
-fn what_was_not_changed_matches() {
+fn an_unchanged_recording_passes() {
     check(
         |_| (),
         expect![[r#"

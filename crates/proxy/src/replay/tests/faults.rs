@@ -19,7 +19,7 @@ async fn bytes_of(fault: &str) -> (u16, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn each_kind_breaks_what_it_says_and_the_next_try_is_whole() {
+async fn each_fault_breaks_its_place_and_the_next_attempt_is_complete() {
     let whole = response("text good day to you", 1).2;
     for (kind, status, check) in [
         ("status=529,retry-after=1", 529, "busy"),
@@ -60,7 +60,7 @@ async fn each_kind_breaks_what_it_says_and_the_next_try_is_whole() {
 }
 
 #[tokio::test]
-async fn behind_a_fault_comes_what_was_recorded() {
+async fn the_recorded_reply_follows_a_fault() {
     let mut live = with("lane=main,turn=1,event=2:cut").await;
     assert_eq!(live.ask("main", "hello").await, "cut");
     assert_eq!(live.ask("main", "again").await, "text good day to you");
@@ -71,7 +71,7 @@ async fn behind_a_fault_comes_what_was_recorded() {
 }
 
 #[tokio::test]
-async fn a_permanent_fault_never_ends_and_one_that_never_happens_is_named() {
+async fn a_permanent_fault_persists_and_an_unused_fault_is_named() {
     let mut live = with("lane=main,turn=1,attempt=all:status=500").await;
     for said in ["hello", "again", "again"] {
         assert!(live.ask("main", said).await.starts_with("500"));

@@ -15,7 +15,7 @@ const PAIR: &str = "
 ";
 
 #[tokio::test]
-async fn every_lane_gets_its_own_answers_whoever_asks_first() {
+async fn every_lane_gets_its_own_replies_in_any_order_of_requests() {
     let mut live = Story::new(PAIR).play(&ReplaySettings::default()).await;
     assert_eq!(
         live.ask("main", "look around").await,
@@ -59,7 +59,7 @@ async fn twins_come_in_the_order_they_were_recorded_in() {
 
 /// Prompts that differ only in a number, in another folder than the recorded one.
 #[tokio::test]
-async fn siblings_are_told_apart_by_their_numbers() {
+async fn siblings_are_distinguished_by_their_numbers() {
     let story = Story::new(
         "
         main > go
@@ -206,7 +206,7 @@ async fn recorded_attempts_are_played_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_asked_once_more_gets_the_same_answer_and_is_counted() {
+async fn a_repeated_request_gets_the_same_reply_and_is_counted() {
     let mut live = Story::new("main > hello\nmain < text good day").play(&ReplaySettings::default()).await;
     for _ in 0..3 {
         assert_eq!(live.ask("main", "hello").await, "text good day");
@@ -217,7 +217,7 @@ async fn what_is_asked_once_more_gets_the_same_answer_and_is_counted() {
 }
 
 #[tokio::test]
-async fn a_lane_that_says_the_same_twice_gets_both_answers() {
+async fn two_equal_requests_of_a_lane_get_both_replies() {
     let story = Story::new(
         "
         main > ping
@@ -365,7 +365,7 @@ async fn a_question_aside_that_was_not_recorded_is_a_miss() {
 }
 
 #[tokio::test]
-async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() {
+async fn the_only_main_agent_is_matched_and_the_report_names_it() {
     let story = Story::new("main > what is the sum\nmain < text four");
     for (said, line) in [
         ("what is the sum", ""),
@@ -380,7 +380,7 @@ async fn the_only_main_agent_is_meant_whatever_it_says_and_the_report_says_so() 
 }
 
 #[tokio::test]
-async fn an_answer_comes_in_the_form_that_is_asked_for() {
+async fn a_reply_has_the_requested_form() {
     let live = Story::new("main > hello\nmain < text good day; call t1 Task look")
         .play(&ReplaySettings::default())
         .await;
@@ -405,7 +405,7 @@ async fn an_agent_without_its_tools_is_known_by_its_words() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_never_answered_is_held_and_nobody_else_with_it() {
+async fn an_unanswered_request_is_held_and_blocks_no_other() {
     let story = Story::new(
         "
         main > look around
@@ -426,7 +426,7 @@ async fn a_request_that_was_never_answered_is_held_and_nobody_else_with_it() {
 }
 
 #[tokio::test]
-async fn what_is_asked_again_is_not_taken_for_something_else() {
+async fn a_retry_is_not_matched_to_another_turn() {
     let story = Story::new(
         "
         main > paint the fence
@@ -449,7 +449,7 @@ async fn what_is_asked_again_is_not_taken_for_something_else() {
 }
 
 #[tokio::test]
-async fn words_that_a_version_adds_do_not_hide_those_that_were_handed_over() {
+async fn added_words_do_not_hide_the_handed_over_prompt() {
     let mut live = Story::new(PAIR).play(&ReplaySettings::default()).await;
     let added = "<reminder> be nice to everybody and never say no </reminder>; ";
     let asked = live.ask("main", &format!("{added} look around")).await;
@@ -492,7 +492,7 @@ fn a_dump_that_cannot_be_read_is_an_error_and_not_a_miss_later() {
 }
 
 #[tokio::test]
-async fn counts_go_by_what_is_counted() {
+async fn token_counts_are_matched_by_content() {
     let story = Story::new("main > hello\nmain < text good day");
     for (n, text, tokens) in [(8, "short", 11), (9, "long", 99)] {
         let asked = json!({"timestamp": "2026-01-01T01:00:00Z", "method": "POST",
@@ -532,7 +532,7 @@ async fn a_name_behind_a_new_line_is_a_name() {
 }
 
 #[tokio::test]
-async fn a_name_is_put_in_however_it_is_written() {
+async fn a_name_is_replaced_in_all_spellings() {
     let results = "result t1 in /home/j\u{fc}rgen/a1b2/x; result t2 job_a1b2c3";
     let says = "text <b>job_a1b2c3</b> in /home/j\u{fc}rgen/a1b2/x; call t3 Task /home/j\u{fc}rgen/a1b2/x \"job_a1b2c3\"";
     let live = "result t1 in /home/j\u{fc}rgen/c3d4e/x; result t2 job_999aa1";
@@ -560,7 +560,7 @@ async fn a_name_is_put_in_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn what_a_result_calls_an_id_is_one() {
+async fn an_id_named_by_a_result_is_an_id() {
     let story =
         telling("result t1 running with ID: bqwertyui; result t2 on port 80", "call t3 Task bqwertyui");
     let said = said_after(&story, "result t1 running with ID: bzxcvbnma; result t2 on port 80").await;
@@ -581,7 +581,7 @@ async fn a_whole_answer_without_an_ending_has_ended() {
 }
 
 #[test]
-fn an_ending_that_nobody_knows_is_a_mistake_in_our_own_dumps() {
+fn an_unknown_ending_is_an_error_in_our_own_dumps() {
     for (member, value) in [("ending", json!("exploded")), ("status", Value::Null)] {
         let story = Story::new("main > hello\nmain < text good day");
         story.respell(1, |dump| {
@@ -611,7 +611,7 @@ async fn a_path_with_a_space_is_one_path() {
 }
 
 #[tokio::test]
-async fn what_asks_no_model_is_answered_by_what_it_asks() {
+async fn requests_without_a_model_are_matched_by_content() {
     let story = Story::new("main > hello\nmain < text good day");
     let count = |words: &str, session: &str| {
         json!({"model": "m", "metadata": {"user_id": session}, "messages": [{"role": "user", "content": words}]})

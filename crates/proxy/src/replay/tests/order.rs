@@ -61,7 +61,7 @@ fn one_end_is_noticed_before_the_next_comes() {
 
 /// A parent that waits for only one agent continues when that one has ended, so the others must end before.
 #[test]
-fn the_end_that_a_call_waits_for_comes_after_those_that_are_reported_with_it() {
+fn an_awaited_end_follows_the_ends_reported_with_it() {
     check(
         "
         main > look around
@@ -255,7 +255,7 @@ fn another_order_is_legal_and_the_same_for_the_same_seed() {
 }
 
 #[tokio::test]
-async fn the_recorded_order_is_kept_whoever_asks_first() {
+async fn replies_keep_the_recorded_order() {
     let story = Story::new(
         "
         main > go

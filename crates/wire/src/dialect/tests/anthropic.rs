@@ -45,7 +45,7 @@ fn strings_blocks_and_roles() {
 }
 
 #[test]
-fn calls_results_and_what_they_hold() {
+fn calls_and_results_are_decoded_with_their_content() {
     request(
         r#"{"messages":[{"role":"assistant","content":[
               {"type":"tool_use","id":"toolu_1","name":"Read","input":{ "path" : "a" }},
