@@ -13,6 +13,7 @@ use crate::error::RunError;
 use crate::event::EventKind;
 use crate::finish::{LoopEnd, finish, finish_broken};
 use crate::future::BoxFuture;
+use crate::hook_events;
 use crate::jobs;
 use crate::kernel::Kernel;
 use crate::load::load;
@@ -166,6 +167,13 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
             }
             return finish(run, &conversation, LoopEnd::Status(status)).await;
         }
+        hook_events::after_calls(run, &conversation).await?; // those that an earlier process has not asked
+        let hooks = hook_events::notes(run, &conversation)?;
+        if let Some(why) = hooks.stop {
+            calls::skip_pending(run, &mut conversation).await?;
+            return finish(run, &conversation, LoopEnd::StoppedByHook(why)).await;
+        }
+        conversation.set_notes(hooks.texts);
         // In this order: a job that ends after the first look has put its notice into the inbox before the second.
         let waits = jobs::are_awaited(run);
         #[cfg(test)]
@@ -184,6 +192,7 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
                 jobs::wait(run).await?;
                 continue;
             }
+            Next::End(RunStatus::Completed) if hook_events::at_end(run, &conversation).await? => continue,
             Next::End(status) => return finish(run, &conversation, LoopEnd::Status(status)).await,
             Next::Call => {
                 calls::run_pending(run, &mut conversation).await?;

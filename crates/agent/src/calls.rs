@@ -12,6 +12,7 @@ use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::fork;
+use crate::hook_events;
 use crate::ids;
 use crate::jobs;
 use crate::open_calls::{self, as_result, started_run};
@@ -37,6 +38,10 @@ pub(crate) async fn run_pending(run: &Arc<Run>, conversation: &mut Conversation)
         run.set_open_calls(conversation.calls());
         for finished in run_batch(run, batch).await? {
             conversation.finished(finished);
+        }
+        hook_events::after_calls(run, conversation).await?;
+        if hook_events::notes(run, conversation)?.stop.is_some() {
+            return Ok(());
         }
     }
     Ok(())
@@ -86,6 +91,7 @@ async fn run_batch(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<Sto
         let result = placeholder(&call, prompts::MAY_HAVE_RUN);
         finished.push(finish(run, call, CallStatus::MayHaveRun, None, result).await?);
     }
+    let Some(to_start) = hook_events::before_calls(run, to_start).await? else { return Ok(finished) };
     let Some((to_start, denied)) = judge_calls(run, to_start).await? else { return Ok(finished) };
     for (call, why) in denied {
         finished.push(deny(run, call, why).await?);
@@ -203,11 +209,12 @@ async fn perform_all(
     Ok(finished)
 }
 
-/// Separates the calls that may be made from those that are denied, with the reasons. Returns `None` if a stop was
+/// Separates the calls that may be made from those that are denied, with the reasons. Each comes with the decision of hooks; the
+/// strictest decision counts. Returns `None` if a stop was
 /// requested during a question.
 async fn judge_calls(
     run: &Arc<Run>,
-    calls: Vec<StoredToolCall>,
+    calls: Vec<(StoredToolCall, Decision)>,
 ) -> Result<Option<(Vec<StoredToolCall>, Vec<(StoredToolCall, String)>)>, RunError> {
     let kernel = &run.kernel;
     let skills = skill_limits::skills_in_use(run)?;
@@ -220,13 +227,13 @@ async fn judge_calls(
         }
     };
     let (mut allowed, mut denied) = (Vec::new(), Vec::new());
-    for call in calls {
+    for (call, by_hooks) in calls {
         // The tool itself reports an input that is not JSON.
         let input = serde_json::from_slice(&call.input).unwrap_or_default();
         let judged = |rules: &PermissionRules| rules.judge(&call.name, &input, &kernel.workspace);
         let all = run.bounds.rules.iter().fold(judged(&base), |known, rules| known.and(judged(rules)));
         let by_skills = skill_limits::judge(&skills, &call.name, &input, &kernel.workspace);
-        let why = match fork::judge(run, &call.name, all.and(by_skills)) {
+        let why = match fork::judge(run, &call.name, all.and(by_skills).and(by_hooks)) {
             Decision::Allow => None,
             Decision::Deny(why) => Some(why),
             Decision::Ask(why) => {

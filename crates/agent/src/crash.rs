@@ -13,6 +13,8 @@ pub const POINTS: &[&str] = &[
     "ask.mid_stream",
     "ask.last_byte",
     "ask.commit.after",
+    "hook.answer.before",
+    "hook.answer.after",
     "call.intent.before",
     "call.intent.after",
     "call.effect.after",

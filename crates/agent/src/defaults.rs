@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::hooks::{HookSet, HookTables, UnusedHook};
 use crate::mcp::{self, ServerConfig};
 use crate::permission::{PermissionRules, RuleList};
 use crate::provider::ConfigError;
@@ -26,11 +27,16 @@ pub struct RunDefaults {
     pub rules: PermissionRules,
     /// The limits of a run tree.
     pub tree_limits: TreeLimits,
+    /// The hooks.
+    pub hooks: HookSet,
+    /// Settings of Claude Code whose hooks are to be read, too: paths as the user wrote them.
+    pub claude_settings: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    hooks: Option<Spanned<HookTables>>,
     model: Option<String>,
     sandbox: Option<Spanned<Sandbox>>,
     permissions: Option<Permissions>,
@@ -141,6 +147,11 @@ impl RunDefaults {
                 return Err(mistake(text, file, at, why));
             }
         }
+        if let Some(tables) = parsed.hooks {
+            let tables = tables.into_inner();
+            self.hooks.extend(tables.hooks(file).map_err(|(at, why)| mistake(text, file, at, why))?);
+            self.claude_settings.extend(tables.claude_settings);
+        }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
         self.model = parsed.model.or(self.model.take());
         if let Some(sub_agents) = parsed.sub_agents {
@@ -156,10 +167,43 @@ impl RunDefaults {
         Ok(())
     }
 
-    /// Adds the settings of a project's file that the user has accepted. It may set everything but the sandbox.
+    /// Adds the settings of a project's file that the user has accepted. It may set everything but the sandbox. Its hooks run in
+    /// the sandbox.
     pub fn merge_accepted_project_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
-        no_sandbox(&parse(text, file)?.sandbox, text, file)?;
-        self.merge_user_file(text, file)
+        let parsed = parse(text, file)?;
+        no_sandbox(&parsed.sandbox, text, file)?;
+        if let Some(tables) = parsed.hooks {
+            let (at, tables) = (tables.span().start, tables.into_inner());
+            if tables.leaves_sandbox() || !tables.claude_settings.is_empty() {
+                let why = "hooks of a project run in the sandbox, and name no other settings";
+                return Err(mistake(text, file, at, why.to_owned()));
+            }
+        }
+        let own = (std::mem::take(&mut self.hooks), std::mem::take(&mut self.claude_settings));
+        self.merge_user_file(text, file)?;
+        let theirs = std::mem::replace(&mut self.hooks, own.0).into_project_hooks();
+        self.hooks.extend(theirs);
+        self.claude_settings = own.1;
+        Ok(())
+    }
+
+    /// Adds the hooks of settings of Claude Code: the user's own, or those of a project that the user has accepted. Returns what
+    /// is not used.
+    pub fn merge_claude_hooks(
+        &mut self,
+        text: &str,
+        file: &Path,
+        is_project: bool,
+    ) -> Result<Vec<UnusedHook>, ConfigError> {
+        let read = HookSet::read_claude(text, file);
+        let (hooks, unused) = read.map_err(|(line, why)| ConfigError::File {
+            file: file.to_owned(),
+            line,
+            why,
+            hint: Some(format!("jq .hooks {}", file.display())),
+        })?;
+        self.hooks.extend(if is_project { hooks.into_project_hooks() } else { hooks });
+        Ok(unused)
     }
 
     /// Adds the settings of a project's file: it may choose a model and restrict permissions, and nothing else.
@@ -177,6 +221,9 @@ impl RunDefaults {
         }
         if let Some(servers) = parsed.mcp {
             return own("MCP servers", "mcp", servers.span().start);
+        }
+        if let Some(hooks) = parsed.hooks {
+            return own("hooks", "hooks", hooks.span().start);
         }
         if let Some(sub_agents) = parsed.sub_agents {
             return own("limits of sub-agents", "sub_agents", sub_agents.span().start);

@@ -3,12 +3,12 @@
 use session::Block;
 
 /// Tags around quoted text.
-const TAGS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts"];
+const TAGS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts", "hook"];
 
 /// Tags with which we tell a model something outside of tool results. Tags that are common in HTML and XML are not among
 /// them, so that files with those are shown exactly.
 const CONTROL_TAGS: &[&str] =
-    &["context", "fork", "job_ended", "jobs", "output_schema", "prior_attempts", "tasks"];
+    &["context", "fork", "hook", "job_ended", "jobs", "output_schema", "prior_attempts", "tasks"];
 
 /// Longest name that is compared with a tag.
 const LONGEST_NAME: usize = 32;

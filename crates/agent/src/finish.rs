@@ -30,6 +30,8 @@ pub(crate) enum LoopEnd {
     CallsDenied(u32),
     /// The answer was cut off that many times in a row.
     CutOff(u32),
+    /// A hook ends the run, for this reason.
+    StoppedByHook(String),
 }
 
 /// Ends the loop: waits for the runs below, writes the end, and emits it.
@@ -49,6 +51,9 @@ pub(crate) async fn finish(
             let why =
                 format!("the answer reached the output limit {times} times in a row and is still incomplete");
             (RunStatus::Failed, Some(why), None)
+        }
+        LoopEnd::StoppedByHook(why) => {
+            (RunStatus::Failed, Some(format!("a hook ended the run: {why}")), None)
         }
         LoopEnd::GaveUp(failure) => (failed_status(&failure), Some(failure.to_string()), Some(failure)),
     };

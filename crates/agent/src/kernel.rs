@@ -10,6 +10,7 @@ use crate::cache_warmup::CacheWarmup;
 use crate::clock::RunClock;
 use crate::definition::{Agent, Skill};
 use crate::event::EventSink;
+use crate::hooks::HookSet;
 use crate::model::ModelClient;
 use crate::permission::{Approver, PermissionRules};
 use crate::provider::Backoff;
@@ -45,6 +46,8 @@ pub struct Kernel {
     pub shell: ShellConfig,
     /// The user's permission rules.
     pub rules: Arc<PermissionRules>,
+    /// The hooks of the user and of accepted files.
+    pub hooks: Arc<HookSet>,
     /// Answers questions about permissions.
     pub asker: Arc<dyn Approver>,
     /// The time.

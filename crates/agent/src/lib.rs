@@ -3,12 +3,12 @@
 //! Start at [`Kernel`], then read `agent_loop`. A module uses only the layers below its own:
 //!
 //! 1. entry points: `start`, `side_fork`
-//! 2. the loop: `agent_loop`, `compact`, `calls`, `model_call`, `finish`
+//! 2. the loop: `agent_loop`, `compact`, `calls`, `hook_events`, `model_call`, `finish`
 //! 3. the runs below a run: `sub_agents`, `end_tree`, `fork`, `spawn`, `jobs`
 //! 4. one run: `load`, `reminders`, `context`, `skill_limits`, `budget`, `run`, `tree`, `head`, `kernel`
 //! 5. tools: `tools`, `mcp`, and their interface in `tool`, through which they reach layer 3
 //! 6. values of a run: `conversation`, `settings`, `event`, `outcome`
-//! 7. access: `definition`, `shell`, `workspace`, `permission`, and `provider` behind `model`
+//! 7. access: `definition`, `hooks`, `shell`, `workspace`, `permission`, and `provider` behind `model`
 //! 8. the base: prompts, ids, errors, limits
 
 mod agent_loop;
@@ -34,6 +34,8 @@ mod fork;
 mod fork_request;
 mod future;
 mod head;
+mod hook_events;
+mod hooks;
 mod ids;
 mod jobs;
 mod kernel;
@@ -88,6 +90,7 @@ pub use event::{EVENTS_FORMAT, EventKind, EventSink, ForkReport, PriorUsage, Run
 pub use fork::ForkPoint;
 pub use fork_request::{ForkPermissions, ForkRequest, MessageListener};
 pub use future::BoxFuture;
+pub use hooks::{HookSet, UnusedHook};
 pub use kernel::Kernel;
 pub use mcp::{ServerConfig, ServerPaths, ToolServers};
 pub use model::ModelClient;

@@ -198,6 +198,15 @@ pub(crate) fn fork(prompt: &str) -> String {
     )
 }
 
+/// A text of a hook of the user.
+pub(crate) fn hook(event: &str, tool: Option<&str>, text: &str) -> String {
+    // A model may call a tool that does not exist, by any name.
+    let plain = |c: &char| c.is_ascii_alphanumeric() || "_-".contains(*c);
+    let tool = tool.map(|tool| format!(" tool=\"{}\"", tool.chars().filter(plain).collect::<String>()));
+    let tool = tool.unwrap_or_default();
+    format!("<hook at=\"{event}\"{tool}>\n{}\n</hook>", fenced(text))
+}
+
 /// The result of a call that was denied.
 pub(crate) fn denied(why: &str) -> String {
     format!(

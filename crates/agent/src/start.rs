@@ -10,6 +10,7 @@ use crate::budget::affordable;
 use crate::calls;
 use crate::crash;
 use crate::error::RunError;
+use crate::hook_events;
 use crate::ids;
 use crate::kernel::Kernel;
 use crate::load::load;
@@ -159,6 +160,7 @@ impl Kernel {
     async fn settle(&self, run: &Arc<Run>) -> Result<Option<NewMessage>, RunError> {
         let mut conversation = load(run)?;
         calls::skip_pending(run, &mut conversation).await?;
+        conversation.set_notes(hook_events::notes(run, &conversation)?.texts);
         let blocks = conversation.results();
         if blocks.is_empty() {
             return Ok(None);

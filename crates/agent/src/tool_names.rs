@@ -62,6 +62,20 @@ pub(crate) fn canonical(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(ALIASES.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, ours)| ours))
 }
 
+/// Returns the names that other harnesses give to one of our tools.
+pub(crate) fn aliases(tool: &str) -> impl Iterator<Item = &'static str> {
+    ALIASES.iter().filter(move |(_, ours)| *ours == tool).map(|(theirs, _)| *theirs)
+}
+
+/// Returns the name that Claude Code would give to a tool, which an MCP server may offer.
+pub(crate) fn claude_name(tool: &str, server: Option<&str>) -> String {
+    let own_name = server.and_then(|server| tool.strip_prefix(&server_tool(server, "")));
+    match (server, own_name) {
+        (Some(server), Some(own_name)) => format!("mcp__{server}__{own_name}"),
+        _ => aliases(tool).next().unwrap_or(tool).to_owned(),
+    }
+}
+
 /// Returns the name of an MCP server's tool: both names, in characters that every provider accepts.
 pub(crate) fn server_tool(server: &str, own_name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '_' };

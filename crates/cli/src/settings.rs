@@ -40,7 +40,38 @@ pub(crate) fn read_settings(config: &mut ProviderConfig, here: &Path) -> anyhow:
             defaults.merge_project_file(&text, project).map_err(bad_config)?;
         }
     }
+    read_claude_hooks(&mut defaults, here, &own)?;
     Ok(defaults)
+}
+
+/// Settings of Claude Code in a project.
+pub(crate) const CLAUDE_SETTINGS: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+
+/// Adds the hooks of Claude Code's settings: those that the user's own settings name, and those of the project that the user has
+/// accepted.
+fn read_claude_hooks(defaults: &mut RunDefaults, here: &Path, own: &Path) -> anyhow::Result<()> {
+    for named in std::mem::take(&mut defaults.claude_settings) {
+        let path = match named.strip_prefix("~/") {
+            Some(rest) => PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(rest),
+            None => own.parent().unwrap_or(here).join(&named),
+        };
+        let Some(text) = read_file(&path)? else {
+            let error = anyhow::anyhow!("`claude_settings` names `{}`, which does not exist", path.display());
+            return Err(error).or_fail_with(ExitKind::Usage, || format!("ls -l {}", path.display()));
+        };
+        defaults.merge_claude_hooks(&text, &path, false).map_err(bad_config)?;
+    }
+    let trust = Trust::read(&trust_path()?).map_err(trust_failure)?;
+    for name in CLAUDE_SETTINGS {
+        let (path, text) = (here.join(name), read_file(&here.join(name)));
+        let real = here.canonicalize().or_fail(ExitKind::Outside)?.join(name);
+        // A file that is not accepted is not even required to be readable.
+        let Ok(Some(text)) = text else { continue };
+        if trust.accepts(&real, text.as_bytes()) {
+            defaults.merge_claude_hooks(&text, &path, true).map_err(bad_config)?;
+        }
+    }
+    Ok(())
 }
 
 fn read_file(path: &Path) -> anyhow::Result<Option<String>> {

@@ -101,7 +101,7 @@ pub enum EventKind {
         call: CallId,
         /// The tool.
         name: String,
-        /// Its input, as the model wrote it.
+        /// Its input, as the model wrote it, or as hooks changed it.
         input: String,
     },
     /// A call has its result.
@@ -118,6 +118,23 @@ pub enum EventKind {
         text: String,
         /// The reason if it was denied.
         reason: Option<String>,
+        /// Duration.
+        ms: u64,
+    },
+    /// A hook was asked.
+    Hook {
+        /// Its event, as the settings name it.
+        event: &'static str,
+        /// Its command.
+        command: String,
+        /// The call that it was asked about.
+        call: Option<CallId>,
+        /// The tool of that call.
+        tool: Option<String>,
+        /// The outcome in one word.
+        outcome: &'static str,
+        /// The reason, or a text for the user.
+        text: Option<String>,
         /// Duration.
         ms: u64,
     },

@@ -135,6 +135,7 @@ impl Room {
             shell: ShellConfig::default(),
             clock: clock(),
             rules: self.rules.clone(),
+            hooks: Arc::default(),
             asker: self.asker.clone(),
             events: Arc::new(Nobody),
         }

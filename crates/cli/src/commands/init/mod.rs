@@ -86,6 +86,12 @@ const USER: &str = r#"# Defaults of `offshoot run` in all folders. The `offshoot
 #max_budget_usd = 0.50
 #max_budget_tokens = 200000
 
+# A command that is asked before each call of a tool; see docs/guide/hooks.md.
+#[[hooks.PreToolUse]]
+#matcher = "bash"
+#command = "sh hooks/check.sh"
+#timeout = 60
+
 # An MCP tool server: a command, or a `url`.
 #[mcp.files]
 #command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]

@@ -82,6 +82,7 @@ impl Connection {
             tiers: Arc::new(provider.tiers.clone()),
             tree_limits: TreeLimits { leave_jobs: args.leave_jobs, ..provider.defaults.tree_limits.clone() },
             shell: shell(provider.defaults.without_sandbox)?,
+            hooks: Arc::new(provider.defaults.hooks.clone()),
             asker: asker(args.output.json, &board),
             rules,
             clock: options.clock.clone(),

@@ -320,6 +320,17 @@ impl EventSink for TextOutput {
     fn emit(&self, event: &RunEvent) {
         match &event.kind {
             EventKind::TranscriptLost { error } => self.note(&transcript_lost(error)),
+            EventKind::Hook { command, outcome: "failed", text, .. } => {
+                let why = plain(text.as_deref().unwrap_or_default());
+                self.note(&format!("{} hook `{}` failed: {why}", Tone::Bad.paint("✗"), plain(command)));
+            }
+            EventKind::Hook { command, outcome: "changed", tool: Some(tool), .. } => {
+                self.note(&format!("hook `{}` changed the input of {}", plain(command), plain(tool)));
+            }
+            EventKind::Hook { command, text: Some(text), .. } => {
+                self.note(&format!("hook `{}`: {}", plain(command), plain(text)));
+            }
+            EventKind::Hook { .. } => {}
             EventKind::Disarmed { text } => self.note(&format!("{} {}", Tone::Bad.paint("✗"), plain(text))),
             kind if event.is_root => self.root_event(kind),
             _ => {
