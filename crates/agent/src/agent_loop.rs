@@ -12,6 +12,7 @@ use crate::conversation::Next;
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::finish::{LoopEnd, finish, finish_broken};
+use crate::folder_notes;
 use crate::future::BoxFuture;
 use crate::hook_events;
 use crate::jobs;
@@ -173,7 +174,8 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
             calls::skip_pending(run, &mut conversation).await?;
             return finish(run, &conversation, LoopEnd::StoppedByHook(why)).await;
         }
-        conversation.set_notes(hooks.texts);
+        conversation
+            .set_notes(folder_notes::texts(run, &conversation)?.into_iter().chain(hooks.texts).collect());
         // In this order: a job that ends after the first look has put its notice into the inbox before the second.
         let waits = jobs::are_awaited(run);
         #[cfg(test)]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use session::{RunId, ToolResult};
-use store::{CallStatus, FinishedCall, Policy, RunStatus, SeenFile, StoreError, StoredToolCall};
+use store::{CallStatus, FinishedCall, FolderText, Policy, RunStatus, SeenFile, StoreError, StoredToolCall};
 
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
+use crate::folder_notes;
 use crate::fork;
 use crate::hook_events;
 use crate::ids;
@@ -144,7 +145,7 @@ fn tool_context(run: &Arc<Run>, call: &StoredToolCall) -> Result<ToolContext, Ru
         call: call.key.clone(),
         call_id: call.call.clone(),
         rules: std::iter::once(Arc::clone(&run.kernel.rules)).chain(rules).collect(),
-        skills: Arc::clone(&run.kernel.skills),
+        skills: folder_notes::skills(run)?,
         start_slot: None,
     })
 }
@@ -157,6 +158,7 @@ async fn perform_all(
     mut finished: Vec<StoredToolCall>,
 ) -> Result<Vec<StoredToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
+    let workspace = Arc::clone(&context.workspace);
     let mut slots = start_slots(to_start.iter().filter(|call| starts_runs(run, call)).count());
     for (index, call) in to_start.iter().enumerate() {
         run.emit(EventKind::CallStarted {
@@ -197,7 +199,8 @@ async fn perform_all(
         let blocks = picture::for_model(&run.row.model, blocks);
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
-        finished.push(finish_with(run, call, (status, None), result, (seen, fetches), took).await?);
+        let folders = folder_notes::of_files(run, &workspace, &seen)?;
+        finished.push(finish_with(run, call, (status, None), result, (seen, fetches), folders, took).await?);
         crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
     }
@@ -332,7 +335,7 @@ async fn finish(
     reason: Option<String>,
     result: ToolResult,
 ) -> Result<StoredToolCall, RunError> {
-    finish_with(run, call, (status, reason), result, (Vec::new(), None), Duration::ZERO).await
+    finish_with(run, call, (status, reason), result, (Vec::new(), None), Vec::new(), Duration::ZERO).await
 }
 
 /// Writes a result, with the files that the agent knows from it, and the job whose end it reports.
@@ -342,12 +345,12 @@ async fn finish_with(
     (status, reason): (CallStatus, Option<String>),
     result: ToolResult,
     (seen, fetches): (Vec<SeenFile>, Option<RunId>),
+    folders: Vec<FolderText>,
     took: Duration,
 ) -> Result<StoredToolCall, RunError> {
     let preview = preview::decide(&result);
     let at = run.kernel.clock.millis();
     let (key, kept) = (call.key.clone(), preview.clone());
-    let folders = Vec::new();
     let finished = FinishedCall { key, status, result: result.clone(), preview: kept, seen, folders, at };
     match fetches {
         Some(job) => {

@@ -8,7 +8,7 @@ use store::{RunKind, Store};
 
 use crate::cache_warmup::CacheWarmup;
 use crate::clock::RunClock;
-use crate::definition::{Agent, Skill};
+use crate::definition::{Agent, FolderSkills, Skill};
 use crate::event::EventSink;
 use crate::hooks::HookSet;
 use crate::model::ModelClient;
@@ -34,6 +34,8 @@ pub struct Kernel {
     pub tools: Arc<Toolbox>,
     /// All skills.
     pub skills: Arc<[Skill]>,
+    /// Finds the skills of folders in the workspace.
+    pub folder_skills: Option<Arc<FolderSkills>>,
     /// All agents.
     pub agents: Arc<[Agent]>,
     /// The provider's model for each tier.

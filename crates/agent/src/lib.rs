@@ -5,7 +5,7 @@
 //! 1. entry points: `start`, `side_fork`
 //! 2. the loop: `agent_loop`, `compact`, `calls`, `hook_events`, `model_call`, `finish`
 //! 3. the runs below a run: `sub_agents`, `end_tree`, `fork`, `spawn`, `jobs`
-//! 4. one run: `load`, `reminders`, `context`, `skill_limits`, `budget`, `run`, `tree`, `head`, `kernel`
+//! 4. one run: `load`, `reminders`, `folder_notes`, `context`, `skill_limits`, `budget`, `run`, `tree`, `head`, `kernel`
 //! 5. tools: `tools`, `mcp`, and their interface in `tool`, through which they reach layer 3
 //! 6. values of a run: `conversation`, `settings`, `event`, `outcome`
 //! 7. access: `definition`, `hooks`, `shell`, `workspace`, `permission`, and `provider` behind `model`
@@ -30,6 +30,7 @@ mod event;
 mod fence;
 mod final_text;
 mod finish;
+mod folder_notes;
 mod fork;
 mod fork_request;
 mod future;

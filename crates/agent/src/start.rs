@@ -10,6 +10,7 @@ use crate::budget::affordable;
 use crate::calls;
 use crate::crash;
 use crate::error::RunError;
+use crate::folder_notes;
 use crate::hook_events;
 use crate::ids;
 use crate::kernel::Kernel;
@@ -160,7 +161,9 @@ impl Kernel {
     async fn settle(&self, run: &Arc<Run>) -> Result<Option<NewMessage>, RunError> {
         let mut conversation = load(run)?;
         calls::skip_pending(run, &mut conversation).await?;
-        conversation.set_notes(hook_events::notes(run, &conversation)?.texts);
+        let folders = folder_notes::texts(run, &conversation)?;
+        conversation
+            .set_notes(folders.into_iter().chain(hook_events::notes(run, &conversation)?.texts).collect());
         let blocks = conversation.results();
         if blocks.is_empty() {
             return Ok(None);

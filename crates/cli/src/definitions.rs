@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agent::definition::{DefinitionFolders, DefinitionState, Definitions, Trust};
+use agent::definition::{DefinitionFolders, DefinitionState, Definitions, FolderSkills, Trust};
 use agent::{RunDefaults, ServerPaths, UnusedHook};
 
 use crate::failure::{ExitKind, OrFail};
@@ -18,6 +18,8 @@ pub(crate) struct FolderDefinitions {
     pub(crate) trust: Trust,
     /// Settings of Claude Code with hooks.
     pub(crate) hook_files: Vec<HookFile>,
+    /// Finds the skills of folders below this one.
+    pub(crate) folder_skills: FolderSkills,
 }
 
 /// Settings of Claude Code in the folder that name hooks.
@@ -42,7 +44,8 @@ impl FolderDefinitions {
         }
         let all = Definitions::load(DefinitionFolders { project: &project, user: &user }, &trust, &tools);
         let hook_files = hook_files(&project, &trust);
-        Ok(Self { all, project, trust, hook_files })
+        let folder_skills = FolderSkills { project: project.clone(), trust: settings::trust_path()?, tools };
+        Ok(Self { all, project, trust, hook_files, folder_skills })
     }
 
     /// Returns a path relative to the folder.

@@ -11,6 +11,7 @@ mod calling;
 mod compacting;
 mod failing;
 mod family;
+mod folders;
 mod full;
 mod holding;
 mod http;
@@ -128,6 +129,7 @@ impl Room {
             backoff: self.backoff.clone(),
             tools: Arc::new(tools::toolbox(&self.state)),
             skills: Arc::default(),
+            folder_skills: None,
             agents: Arc::default(),
             tiers: Arc::default(),
             tree_limits: TreeLimits::default(),

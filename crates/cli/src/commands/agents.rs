@@ -136,6 +136,9 @@ fn acceptable(
     if let Some(hooks) = definitions.hook_files.iter().find(|file| is_same(&file.path)) {
         return Ok(Some(hooks.path.clone()));
     }
+    if let Some(skill) = real.as_deref().and_then(|real| definitions.folder_skills.skill_file(real)) {
+        return Ok(Some(skill));
+    }
     if let Some(program) = programs.iter().find(|file| is_same(file)) {
         return Ok(Some(program.clone()));
     }

@@ -78,6 +78,7 @@ impl Connection {
             cache_warmup: Arc::default(),
             tools: Arc::new(Toolbox::new(tools)),
             skills: Arc::clone(&agent.skills),
+            folder_skills: Some(Arc::clone(&agent.folder_skills)),
             agents: Arc::clone(&agent.agents),
             tiers: Arc::new(provider.tiers.clone()),
             tree_limits: TreeLimits { leave_jobs: args.leave_jobs, ..provider.defaults.tree_limits.clone() },
