@@ -7,18 +7,17 @@ use std::time::{Duration, Instant};
 use session::{RunId, ToolResult};
 use store::{CallStatus, FinishedCall, FolderText, Policy, RunStatus, SeenFile, StoreError, StoredToolCall};
 
+use crate::approval::judge_calls;
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::folder_notes;
-use crate::fork;
 use crate::hook_events;
-use crate::ids;
 use crate::jobs;
 use crate::open_calls::{self, as_result, started_run};
 use crate::outcome::{RunOutcome, is_unfinished};
-use crate::permission::{Decision, PermissionAnswer, PermissionQuestion, PermissionRules};
+use crate::permission::PermissionRules;
 use crate::picture;
 use crate::preview;
 use crate::prompts::{self, text_block};
@@ -26,8 +25,9 @@ use crate::run::Run;
 use crate::skill_limits;
 use crate::stop::StopRequest;
 use crate::sub_agents::SubAgents;
+use crate::tasks;
 use crate::tool::{Tool, ToolContext, ToolOutput, start_slots};
-use crate::tools::{sub_agent_output, unfinished_output};
+use crate::tools::{MANAGE_TASKS, sub_agent_output, unfinished_output};
 use crate::workspace::Workspace;
 
 /// Runs the calls that have no result yet. Returns early, between two batches, if a stop is requested.
@@ -212,58 +212,6 @@ async fn perform_all(
     Ok(finished)
 }
 
-/// Separates the calls that may be made from those that are denied, with the reasons. Each comes with the decision of hooks; the
-/// strictest decision counts. Returns `None` if a stop was
-/// requested during a question.
-async fn judge_calls(
-    run: &Arc<Run>,
-    calls: Vec<(StoredToolCall, Decision)>,
-) -> Result<Option<(Vec<StoredToolCall>, Vec<(StoredToolCall, String)>)>, RunError> {
-    let kernel = &run.kernel;
-    let skills = skill_limits::skills_in_use(run)?;
-    let base = match &run.bounds.allowed {
-        None => Arc::clone(&kernel.rules),
-        Some(allowed) => {
-            let mut rules = PermissionRules::clone(&kernel.rules);
-            rules.add_project_exceptions(allowed);
-            Arc::new(rules)
-        }
-    };
-    let (mut allowed, mut denied) = (Vec::new(), Vec::new());
-    for (call, by_hooks) in calls {
-        // The tool itself reports an input that is not JSON.
-        let input = serde_json::from_slice(&call.input).unwrap_or_default();
-        let judged = |rules: &PermissionRules| rules.judge(&call.name, &input, &kernel.workspace);
-        let all = run.bounds.rules.iter().fold(judged(&base), |known, rules| known.and(judged(rules)));
-        let by_skills = skill_limits::judge(&skills, &call.name, &input, &kernel.workspace);
-        let why = match fork::judge(run, &call.name, all.and(by_skills).and(by_hooks)) {
-            Decision::Allow => None,
-            Decision::Deny(why) => Some(why),
-            Decision::Ask(why) => {
-                let question = PermissionQuestion {
-                    agent: run.display_name(),
-                    tool: call.name.clone(),
-                    input: String::from_utf8_lossy(&call.input).into_owned(),
-                    why,
-                };
-                let answer = tokio::select! {
-                    answer = run.ask(&question) => answer,
-                    () = run.stop.wait_for(StopRequest::Pause) => return Ok(None),
-                };
-                match answer {
-                    PermissionAnswer::Yes => None,
-                    PermissionAnswer::No(why) => Some(why),
-                }
-            }
-        };
-        match why {
-            None => allowed.push(call),
-            Some(why) => denied.push((call, why)),
-        }
-    }
-    Ok(Some((allowed, denied)))
-}
-
 /// Denies a call. One that an earlier process started may have had an effect, and the run that it started continues.
 async fn deny(run: &Arc<Run>, call: StoredToolCall, why: String) -> Result<StoredToolCall, RunError> {
     let store = &run.kernel.store;
@@ -368,6 +316,12 @@ async fn finish_with(
         let input = String::from_utf8_lossy(&call.input).into_owned();
         let (id, name) = (call.call.clone(), call.name.clone());
         run.emit(EventKind::CallFinished { call: id, name, input, status, text, reason, ms });
+        if status == CallStatus::Done && call.name == MANAGE_TASKS {
+            let tasks = run.kernel.store.on_disk().main().tasks(&run.row.thread)?;
+            let tasks =
+                tasks.iter().map(|task| (tasks::display_name(task), task.status, task.subject.clone()));
+            run.emit(EventKind::TasksChanged { tasks: tasks.collect() });
+        }
     }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)
@@ -385,7 +339,7 @@ async fn abandon_call(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredTool
 /// Gives a result to a call that does not wait for its sub-agent any more: the answer if there is one. A sub-agent that
 /// still works continues as a job.
 async fn detach_child(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
-    let child = ids::child_id(&call.key);
+    let child = open_calls::started_id(&run.kernel.store, &call.key)?;
     // Before its row is read: a run that is at work here ends by itself.
     let is_here = run.tree.member(&child).is_some();
     let output = match started_run(&run.kernel.store, &call)? {
@@ -395,7 +349,7 @@ async fn detach_child(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredTool
                 // It gets its parent's cancel, writes its own end, and cancels the runs below it.
                 jobs::resume_child(run, &child, false).await?;
             }
-            let status = RunStatus::CancelledByParent;
+            let status = run.cancel_status()?;
             ToolOutput::error(unfinished_output(&child, status, prompts::ENDED_WITH_YOU))
         }
         Some(row) if is_unfinished(row.status) => {

@@ -103,15 +103,16 @@ fn task_text(task: &Task) -> String {
 }
 
 fn attempt_text(TaskAttempt { run, status, error, final_text }: &TaskAttempt) -> String {
-    let text = final_text.trim();
+    let text = final_text.as_deref().map(str::trim).unwrap_or_default();
     let answer = match text.char_indices().nth(ATTEMPT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{}…\n", &text[..end]),
+        None if text.is_empty() => String::new(),
+        None => format!("{text}\n"),
     };
     let answer = fenced(&answer);
     let error = error.as_deref().map(|error| format!("error: {}\n", prompts::cut(error, ATTEMPT)));
     let error = fenced(&error.unwrap_or_default());
-    format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{error}{answer}\n</attempt>\n")
+    format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{error}{answer}</attempt>\n")
 }
 
 /// Returns the instructions of the workspace, or of a folder in it. Unreadable files are skipped.

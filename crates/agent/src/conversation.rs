@@ -334,6 +334,12 @@ impl Conversation {
         }
     }
 
+    /// Returns whether the last reply is an answer that was not cut off.
+    pub(crate) fn is_complete(&self) -> bool {
+        let is_cut = |stop: &StopReason| matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow);
+        self.is_answered() && !matches!(&self.last, Last::Reply { stop: Some(stop), .. } if is_cut(stop))
+    }
+
     /// Returns the text that asks to correct an answer that does not match the schema. It is sent once.
     fn repair(&self, settings: &RunSettings) -> Option<String> {
         let schema = settings.output_schema.as_ref()?;

@@ -1,6 +1,6 @@
 //! The settings in `offshoot.toml`, except for providers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -25,6 +25,8 @@ pub struct RunDefaults {
     pub without_sandbox: bool,
     /// The permission rules.
     pub rules: PermissionRules,
+    /// The calls that the user has allowed for good, by workspace.
+    pub workspaces: Vec<(PathBuf, PermissionRules)>,
     /// The limits of a run tree.
     pub tree_limits: TreeLimits,
     /// The hooks.
@@ -44,6 +46,16 @@ struct File {
     web_fetch: Option<Spanned<WebFetch>>,
     mcp: Option<Spanned<mcp::ServerTables>>,
     sub_agents: Option<Spanned<SubAgents>>,
+    #[serde(default)]
+    workspace: Vec<Spanned<WorkspaceRules>>,
+}
+
+/// Rules for one workspace, as the answer `always` adds them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkspaceRules {
+    path: PathBuf,
+    allow: Vec<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -153,6 +165,15 @@ impl RunDefaults {
             self.claude_settings.extend(tables.claude_settings);
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
+        for workspace in parsed.workspace {
+            let WorkspaceRules { path, allow } = workspace.into_inner();
+            let mut rules = PermissionRules::default();
+            for rule in &allow {
+                let added = rules.add_always(rule.get_ref());
+                added.map_err(|why| mistake(text, file, rule.span().start, why))?;
+            }
+            self.workspaces.push((path, rules));
+        }
         self.model = parsed.model.or(self.model.take());
         if let Some(sub_agents) = parsed.sub_agents {
             let said = sub_agents.get_ref().apply(&mut self.tree_limits);
@@ -167,11 +188,20 @@ impl RunDefaults {
         Ok(())
     }
 
-    /// Adds the settings of a project's file that the user has accepted. It may set everything but the sandbox. Its hooks run in
-    /// the sandbox.
+    /// Returns the rules for a folder: those of everywhere, and what the user has allowed there for good.
+    pub fn rules_in(&self, folder: &Path) -> PermissionRules {
+        let mut rules = self.rules.clone();
+        let here = self.workspaces.iter().filter(|(path, _)| path == folder);
+        here.for_each(|(_, more)| rules.extend(more.clone()));
+        rules
+    }
+
+    /// Adds the settings of a project's file that the user has accepted. It may set everything but the sandbox and the rules for
+    /// workspaces. Its hooks run in the sandbox.
     pub fn merge_accepted_project_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, file)?;
         no_sandbox(&parsed.sandbox, text, file)?;
+        no_workspaces(&parsed.workspace, text, file)?;
         if let Some(tables) = parsed.hooks {
             let (at, tables) = (tables.span().start, tables.into_inner());
             if tables.leaves_sandbox() || !tables.claude_settings.is_empty() {
@@ -235,6 +265,7 @@ impl RunDefaults {
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?.into_project_rules());
         no_sandbox(&parsed.sandbox, text, file)?;
+        no_workspaces(&parsed.workspace, text, file)?;
         self.model = parsed.model.or(self.model.take());
         Ok(())
     }
@@ -244,6 +275,12 @@ fn no_sandbox(said: &Option<Spanned<Sandbox>>, text: &str, file: &Path) -> Resul
     let Some(sandbox) = said else { return Ok(()) };
     let why = "a project cannot change the sandbox: put `sandbox` into your own `offshoot.toml`";
     Err(mistake(text, file, sandbox.span().start, why.to_owned()))
+}
+
+fn no_workspaces(said: &[Spanned<WorkspaceRules>], text: &str, file: &Path) -> Result<(), ConfigError> {
+    let Some(workspace) = said.first() else { return Ok(()) };
+    let why = "a project cannot set rules for workspaces: put `[[workspace]]` into your own `offshoot.toml`";
+    Err(mistake(text, file, workspace.span().start, why.to_owned()))
 }
 
 fn permissions(said: Option<&Permissions>, text: &str, file: &Path) -> Result<PermissionRules, ConfigError> {

@@ -7,8 +7,17 @@ const TAGS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_at
 
 /// Tags with which we tell a model something outside of tool results. Tags that are common in HTML and XML are not among
 /// them, so that files with those are shown exactly.
-const CONTROL_TAGS: &[&str] =
-    &["context", "fork", "hook", "job_ended", "jobs", "output_schema", "prior_attempts", "tasks"];
+const CONTROL_TAGS: &[&str] = &[
+    "context",
+    "fork",
+    "hook",
+    "incoming_message",
+    "job_ended",
+    "jobs",
+    "output_schema",
+    "prior_attempts",
+    "tasks",
+];
 
 /// Longest name that is compared with a tag.
 const LONGEST_NAME: usize = 32;

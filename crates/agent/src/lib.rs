@@ -3,8 +3,8 @@
 //! Start at [`Kernel`], then read `agent_loop`. A module uses only the layers below its own:
 //!
 //! 1. entry points: `start`, `side_fork`
-//! 2. the loop: `agent_loop`, `compact`, `calls`, `hook_events`, `model_call`, `finish`
-//! 3. the runs below a run: `sub_agents`, `end_tree`, `fork`, `spawn`, `jobs`
+//! 2. the loop: `agent_loop`, `compact`, `calls`, `approval`, `hook_events`, `model_call`, `finish`
+//! 3. the runs below a run: `sub_agents`, `end_tree`, `fork`, `spawn`, `messages`, `jobs`
 //! 4. one run: `load`, `reminders`, `folder_notes`, `context`, `skill_limits`, `budget`, `run`, `tree`, `head`, `kernel`
 //! 5. tools: `tools`, `mcp`, and their interface in `tool`, through which they reach layer 3
 //! 6. values of a run: `conversation`, `settings`, `event`, `outcome`
@@ -12,6 +12,7 @@
 //! 8. the base: prompts, ids, errors, limits
 
 mod agent_loop;
+mod approval;
 #[doc(hidden)]
 pub mod bench;
 mod budget;
@@ -42,6 +43,7 @@ mod jobs;
 mod kernel;
 mod load;
 mod mcp;
+mod messages;
 mod model;
 mod model_call;
 mod open_calls;
@@ -94,10 +96,12 @@ pub use future::BoxFuture;
 pub use hooks::{HookSet, UnusedHook};
 pub use kernel::Kernel;
 pub use mcp::{ServerConfig, ServerPaths, ToolServers};
+pub use messages::user_message;
 pub use model::ModelClient;
 pub use outcome::RunOutcome;
 pub use permission::{
     Approver, Decision, NoApprover, PermissionAnswer, PermissionQuestion, PermissionRules, RuleList,
+    workspace_settings,
 };
 pub use process::is_lease_holder_alive;
 pub use prompts::NO_FINAL_TEXT;

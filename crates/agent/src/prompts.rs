@@ -215,6 +215,11 @@ pub(crate) fn denied(why: &str) -> String {
     )
 }
 
+/// Introduces the last text of a run that ended without an answer.
+pub(crate) fn partial_text(text: &str) -> String {
+    format!("It ended without an answer. Its last words were:\n{text}")
+}
+
 /// The answer of a run without text.
 pub const NO_FINAL_TEXT: &str = "The agent ended without saying anything.";
 

@@ -38,6 +38,8 @@ pub struct StartRequest {
     pub tools: Option<Vec<String>>,
     /// The rules of its agent, beside the kernel's.
     pub rules: Vec<(RuleList, String)>,
+    /// The user's rules about calls that need a question, kept for a resumed run.
+    pub ask: Vec<String>,
     /// The provider's name.
     pub provider: String,
     /// The provider's id of the model.
@@ -57,7 +59,7 @@ impl Kernel {
         let limits = affordable(start.limits, &start.model)?;
         let mut settings = RunSettings::new(dialect, &limits, context.clone(), workspace.clone());
         (settings.instructions, settings.tools) = (start.instructions, start.tools);
-        settings.rules = start.rules;
+        (settings.rules, settings.ask) = (start.rules, start.ask);
         let first =
             Message { role: Role::User, blocks: vec![text_block(&context), text_block(&start.prompt)] };
         let message = NewMessage {

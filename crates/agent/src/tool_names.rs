@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const MAX_NAME: usize = 64;
 
 /// The built-in tools.
-pub(crate) const BUILTIN: [&str; 18] = [
+pub(crate) const BUILTIN: [&str; 19] = [
     "read",
     "write",
     "edit",
@@ -25,6 +25,7 @@ pub(crate) const BUILTIN: [&str; 18] = [
     "spawn_sub_agent",
     "job_output",
     "job_cancel",
+    "send_message",
 ];
 
 /// Names in other harnesses, each with our name for the tool.

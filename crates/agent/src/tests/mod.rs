@@ -155,6 +155,7 @@ impl Room {
             instructions: None,
             tools: None,
             rules: self.own_rules.clone(),
+            ask: Vec::new(),
             provider: "test".to_owned(),
             model: model.to_owned(),
             limits: self.limits.clone(),
@@ -231,7 +232,8 @@ impl Room {
             );
         }
         match ended {
-            Ok(RunOutcome { status, final_text, error, .. }) => {
+            Ok(RunOutcome { status, final_text, partial_text, error, .. }) => {
+                let final_text = final_text.or(partial_text);
                 let error = error.map(|error| format!(" ({error})")).unwrap_or_default();
                 format!("= {status}: {}{error}\n", final_text.as_deref().map_or("nothing", short))
             }

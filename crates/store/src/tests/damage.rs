@@ -195,7 +195,7 @@ async fn a_newer_version_and_another_program_are_refused_untouched() {
     raw.pragma_update(None, "user_version", 99).expect("changed");
     drop(raw);
     let error = refused(&path);
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 5, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 6, .. }), "{error:?}");
     assert!(error.to_string().contains("version 99"), "{error}");
 
     let folder = tempfile::tempdir().expect("a folder");

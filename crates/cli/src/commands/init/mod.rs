@@ -70,6 +70,12 @@ const USER: &str = r#"# Defaults of `offshoot run` in all folders. The `offshoot
 #ask = ["bash"]
 #allow = ["bash(cargo test*)"]
 
+# Calls that need no question in one folder. The answer `always` adds such a
+# part at the end of this file.
+#[[workspace]]
+#path = "/home/me/project"
+#allow = ["bash(cargo test)"]
+
 # Addresses outside of the public internet that `web_fetch` may contact.
 #[web_fetch]
 #allow = ["127.0.0.1:8080"]
