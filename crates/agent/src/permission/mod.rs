@@ -141,8 +141,7 @@ impl PermissionRules {
             return Some(format!("the rule `{}` denies it", rule.text));
         }
         let subject = Subject::Path(place.to_owned());
-        let is_permitted = |set: &&Vec<Rule>| tools.iter().any(|tool| permits(set, tool, &subject));
-        self.only.iter().find(|set| !is_permitted(set)).map(|set| only_reason(set))
+        self.only.iter().find(|set| !permits(set, tools[0], &subject)).map(|set| only_reason(set))
     }
 
     /// Returns whether any file may be denied to reading tools.
@@ -226,10 +225,14 @@ fn allows(rules: &[Rule], tool: &str, subject: &Subject) -> bool {
 }
 
 /// Returns whether a set of only-rules permits the call. An agent that may read some files only may search no others.
+/// Files that may be written may be edited, and the other way round; no others.
 fn permits(set: &[Rule], tool: &str, subject: &Subject) -> bool {
-    let also = WALKS.contains(&tool).then_some("read");
-    let mut named = std::iter::once(tool).chain(also).filter(|tool| set.iter().any(|rule| rule.names(tool)));
-    named.all(|tool| allows(set, tool, subject))
+    let names = std::iter::once(tool).chain(related_tool(tool));
+    let mut named = names.filter(|tool| set.iter().any(|rule| rule.names(tool))).peekable();
+    match WALKS.contains(&tool) {
+        true => named.all(|tool| allows(set, tool, subject)),
+        false => named.peek().is_none() || named.any(|tool| allows(set, tool, subject)),
+    }
 }
 
 /// Returns the reason for a refusal by a set of only-rules.
