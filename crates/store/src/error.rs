@@ -80,8 +80,8 @@ pub enum StoreError {
         /// The path of the database.
         path: PathBuf,
     },
-    /// The log is damaged before its end, so SQLite would drop committed transactions.
-    #[error("the log `{path}-wal` of the journal is damaged: data may be missing")]
+    /// The log is damaged before its end, cut or missing, so SQLite would drop committed transactions.
+    #[error("the log `{path}-wal` of the journal is damaged, cut or gone: data may be missing")]
     LogDamaged {
         /// The path of the database.
         path: PathBuf,

@@ -153,6 +153,14 @@ impl Word {
         }
     }
 
+    /// Returns the path of a file whose name is literal, although its folder may be unknown.
+    pub(super) fn path(&self) -> Option<&str> {
+        let Self::Unknown(word) = self else { return self.plain() };
+        let (folder, name) = word.text.rsplit_once('/')?;
+        let is_literal = !name.is_empty() && !name.contains([EXPANSION, '*', '?', '[', '{']);
+        (word.is_one && is_literal && !folder.starts_with('-')).then_some(&word.text)
+    }
+
     /// Returns words of which nothing is known.
     pub(super) fn anything() -> Self {
         Self::Unknown(UnknownWord { text: EXPANSION.into(), is_other: true, ..UnknownWord::default() })

@@ -269,7 +269,11 @@ impl<'s> Reader<'s> {
             return;
         }
         self.scan.line.is_more |= tokens.iter().any(|token| token.value);
-        let words: Vec<Word> = tokens.iter().map(Token::word).collect();
+        let mut words: Vec<Word> = tokens.iter().map(Token::word).collect();
+        // `"$HOME/bin/tool"` is a program with a known name.
+        if let Some(path) = words[0].path() {
+            words[0] = Word::Plain(path.to_owned());
+        }
         self.scan.line.commands.push(words.clone());
         let script = programs::analyze(self.scan, &words, &tokens, &input, self.depth);
         self.output = programs::output(&words, reads_names);

@@ -41,7 +41,7 @@ async fn a_run_stops_before_the_request_that_could_cost_too_much() {
 #[tokio::test(start_paused = true)]
 async fn a_reply_without_usage_counts_as_its_reservation() {
     let mut room = Room::new();
-    room.limits.max_budget_microusd = Some(50_000);
+    room.limits.max_budget_microusd = Some(52_000);
     let story = r#"
         > work
         < count{} | in=0 out=0

@@ -187,9 +187,14 @@ fn awk(text: &str) -> Option<String> {
 /// Checks commands of a database's client.
 fn sql(text: &str) -> Option<String> {
     let lower = text.to_lowercase().replace("||", "");
-    let runs = ["\\", "|", "program", "system", "edit(", "load_extension"];
+    let runs = ["|", "program", "system", "edit(", "load_extension"];
     let found =
         runs.iter().find(|part| lower.contains(**part)).map(|part| format!("its commands have `{part}`"));
+    // `\d`, `\l`, `\x` and the like of `psql`.
+    let is_meta = |part: &str| !part.starts_with(['d', 'l', 'x', 't', 'c', 'z']);
+    if lower.split('\\').skip(1).any(is_meta) {
+        return Some("a command of a database's client".to_owned());
+    }
     let harmless = [".tables", ".schema", ".headers", ".mode", ".quit"];
     let is_odd = |line: &str| line.starts_with('.') && !harmless.iter().any(|known| line.starts_with(known));
     found.or_else(|| {
@@ -227,7 +232,7 @@ impl Command<'_, '_> {
                 has_code |= language.operand == Operand::Code || operands > 1;
                 continue;
             }
-            is_informing |= matches!(text, "--version" | "-V" | "-v" | "--help" | "-h" | "-VV");
+            is_informing |= matches!(text, "--version" | "-V" | "-v" | "--help" | "-h" | "--test");
             let option = language.option(text);
             if language.operand == Operand::File {
                 self.code_word(language, word, text);

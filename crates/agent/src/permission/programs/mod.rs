@@ -12,7 +12,7 @@ mod table;
 mod wrappers;
 
 use super::line::{Content, EXPANSION, ScriptKind, UnknownWord, Word, base};
-use super::token::{Scan, Token, is_in};
+use super::token::{POSITIONAL, Scan, Token, is_in};
 
 pub(super) use code::check as check_code;
 pub(super) use table::{copies_input, output};
@@ -87,7 +87,9 @@ impl Command<'_, '_> {
         if is_in(table::SHELLS, name) {
             return self.shell(name, rest);
         }
-        if is_in(table::OPAQUE, name) {
+        if is_in(table::OPAQUE, name)
+            && !matches!(rest, [Word::Plain(word)] if is_in("--version --help", word))
+        {
             self.words_as_scripts(rest);
             return self.unresolved(format!("`{name}` runs commands that are not in the line"));
         }
@@ -221,6 +223,12 @@ impl Command<'_, '_> {
         let is_set_by_system =
             word.variables.first().is_some_and(|name| is_in(table::SYSTEM_VARIABLES, name));
         let is_begun = !word.text.starts_with(EXPANSION) || is_set_by_system;
+        // Without `set --` and functions, these are empty.
+        let is_positional =
+            self.depth == 0 && word.variables == [POSITIONAL] && word.text == EXPANSION.to_string();
+        if is_positional && !word.is_other {
+            return self.scan.facts.need(POSITIONAL, Content::Simple);
+        }
         if word.is_other || !word.is_one || !is_begun || word.text.starts_with('{') {
             return self.unresolved(format!("`{name}` may run its words, which are not all known"));
         }

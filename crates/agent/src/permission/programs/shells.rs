@@ -13,6 +13,10 @@ impl Command<'_, '_> {
         let mut reads_startup = matches!(name, "zsh" | "fish" | "csh" | "tcsh");
         while let Some(word) = rest.next() {
             match word.plain() {
+                None if word.path().is_some() => {
+                    operand = Some(word);
+                    break;
+                }
                 None => return self.unresolved("a shell with unknown words"),
                 Some(";" | "+") => break, // of `find`
                 Some("-" | "--") => {
@@ -53,7 +57,7 @@ impl Command<'_, '_> {
         if words.iter().filter_map(Word::plain).any(is_pipe) {
             self.unresolved("a shell reads commands from a pipe");
         }
-        match operand.map(Word::plain) {
+        match operand.map(|word| if takes_line { word.plain() } else { word.path() }) {
             Some(None) => self.unresolved("a shell with an unknown script"),
             Some(Some(line)) if takes_line => {
                 if words.iter().filter_map(Word::plain).any(|word| word == "extglob") && line.contains('(') {
@@ -81,7 +85,7 @@ impl Command<'_, '_> {
     }
 
     pub(super) fn source(&mut self, words: &[Word]) {
-        match words.iter().find(|word| word.plain() != Some("--")).map(Word::plain) {
+        match words.iter().find(|word| word.plain() != Some("--")).map(Word::path) {
             Some(Some(file)) if !is_pipe(file) => self.scan.facts.run.push(base(file).to_owned()),
             _ => self.unresolved("the shell reads commands from an unknown file"),
         }

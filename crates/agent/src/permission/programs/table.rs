@@ -32,7 +32,7 @@ const DATA: &[(&str, &str)] = &[
          ps pgrep pkill killall lsof ping host dig nslookup clear tput jq diffstat numfmt shuf tsort pathchk getconf \
          locale logger mkfifo unlink link unzip bc test [ printf read unset wait export declare typeset readonly local \
          set shopt hash jobs trap let getopts mapfile readarray ss ip ifconfig netstat lscpu lsblk mount gofmt \
-         redis-cli javac nm size ldd ar cloc tokei",
+         redis-cli curl javac nm size ldd ar cloc tokei",
         "",
     ),
     (
@@ -45,7 +45,6 @@ const DATA: &[(&str, &str)] = &[
     ("patch", "--get -g"),
     ("zip", "-T -TT --unzip-command"),
     ("rsync scp sftp", "--rsh --rsync-path -e -S -o -D"),
-    ("curl", "-K --config"),
     ("wget", "--use-askpass --execute --config -e"),
     ("rg", "--pre --hostname-bin"),
     ("fd fdfind", "--exec --exec-batch -x -X"),
