@@ -12,6 +12,7 @@ use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
+use crate::fence;
 use crate::folder_notes;
 use crate::hook_events;
 use crate::jobs;
@@ -195,7 +196,8 @@ async fn perform_all(
             false => CallStatus::Done,
         };
         let ToolOutput { mut blocks, is_error, seen, fetches, .. } = output;
-        blocks.extend(run.emit_disarmed().iter().map(|text| text_block(&format!("\n[{text}]"))));
+        let disarmed = run.emit_disarmed();
+        blocks.extend(disarmed.iter().map(|text| text_block(&format!("\n[{}]", fence::fenced(text)))));
         let blocks = picture::for_model(&run.row.model, blocks);
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
