@@ -220,11 +220,17 @@ fn prompt(evidence: &Evidence) -> Answer {
     match texts.iter().map(String::len).sum::<usize>() {
         0 => no("the first request of main has no text"),
         bytes if asked.is_empty() => yes(format!("{bytes} bytes of text in the first request of main")),
-        _ if texts.iter().any(|text| words(text).contains(&asked)) => {
+        _ if texts.iter().any(|text| has_prompt(&words(text), &asked)) => {
             yes("the scenario's prompt is in the first request of main")
         }
         _ => no("the scenario's prompt is not in the first request of main"),
     }
+}
+
+/// Returns whether a text contains the prompt, as it is or as one quoted argument of a command line. Some harnesses put the
+/// prompt in quotes and escape its own quotes.
+fn has_prompt(text: &str, prompt: &str) -> bool {
+    text.contains(prompt) || text.contains(&format!("\"{}\"", prompt.replace('"', "\\\"")))
 }
 
 fn tool_schemas(evidence: &Evidence) -> Answer {

@@ -239,6 +239,28 @@ fn each_thing_that_is_wrong_fails_its_own_criterion() {
 }
 
 #[test]
+fn a_prompt_may_be_a_quoted_argument() {
+    let asked = |prompt: &str, text: &str| {
+        let mut evidence = evidence();
+        evidence.scenario.as_mut().expect("a scenario").prompt = prompt.into();
+        evidence.opening.texts = vec![text.into()];
+        !failed(&evidence).contains(&"prompt")
+    };
+    let prompt = r#"Say "yes" or "no"."#;
+    assert!(asked(prompt, prompt));
+    assert!(asked(prompt, r#""Say \"yes\" or \"no\".""#));
+    assert!(asked(prompt, r#"Now: "Say \"yes\" or \"no\"." go"#));
+    for text in [
+        r#""Say \"yes\" or no.""#,
+        r#""Say \"yes\" or \"now\".""#,
+        r#""Say yes or no.""#,
+        r#"Say \"yes\" or \"no\"."#,
+    ] {
+        assert!(!asked(prompt, text), "{text}");
+    }
+}
+
+#[test]
 fn an_unseen_feature_fails_without_a_fallback() {
     let mut evidence = evidence();
     // Only main's first turn: nothing was started, asked after, cancelled or refused.

@@ -21,6 +21,8 @@ pub(super) enum Structure {
     TextOrder,
     /// Items of two sorts changed places.
     Order([&'static str; 2]),
+    /// A reminder is attached to another result.
+    ReminderPlace,
     /// Results are divided into messages at another place.
     ResultMessages,
     /// Messages are divided at another place.
@@ -110,6 +112,7 @@ impl Structure {
             }
             Self::TextOrder => (E1, "the order of the texts differs"),
             Self::Order([a, b]) => return (Some(E1), format!("{a} and {b} changed places")),
+            Self::ReminderPlace => (E2, "a reminder is attached to another result"),
             Self::ResultMessages => (E1, "results are split into other messages"),
             Self::Messages => (E1, "messages are split at another place"),
             Self::Role => (E0, "the role differs"),

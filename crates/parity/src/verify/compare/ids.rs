@@ -95,7 +95,11 @@ impl IdPairing {
                 let is_of_harness = unit.kind == UnitKind::Result
                     || (unit.kind == UnitKind::Text && unit.message.follows_reply);
                 if is_of_harness && seen.insert(unit.hash) {
-                    self.add_called(side, &wire::json::unescape(&unit.json));
+                    let text = wire::json::unescape(&unit.json);
+                    self.add_called(side, &text);
+                    let cwd = recording.recording.facts.folders.iter().find(|(of, _)| *of == "cwd");
+                    let cwd = cwd.map_or("", |(_, folder)| folder.as_str());
+                    self.known.extend(random_names(&text, cwd).map(str::to_owned));
                 }
             }
         }
@@ -280,8 +284,33 @@ fn has_id_label(before: &str) -> bool {
     LABELLED.is_match(&before[from..])
 }
 
+/// Returns the random names that only their place makes known: of a saved output in the folder of its session, of the
+/// session (after the name of its working folder, with a number), and of the words that name it in a transcript.
+fn random_names<'t>(text: &'t str, cwd: &str) -> impl Iterator<Item = &'t str> {
+    static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+        let uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+        let named = format!(
+            r#"/{uuid}/tool-results/(b[0-9a-z]{{8,9}})\.(?:txt|json)\b|\bThis session is (?:([\w.-]+)-[0-9a-f]{{2}} \[[0-9a-f]{{6}}\])|"agentId":"[0-9a-f]+","slug":"([a-z]+(?:-[a-z]+){{2,3}})""#
+        );
+        Regex::new(&named).expect("it is fixed")
+    });
+    let folder = cwd.rsplit('/').next().unwrap_or_default().to_owned();
+    NAMED.captures_iter(text).flat_map(move |found| {
+        let whole = found.get(0).expect("it matched").as_str();
+        match (found.get(1).or(found.get(3)), found.get(2)) {
+            (Some(name), _) => vec![name.as_str()],
+            (None, Some(base)) if base.as_str() == folder => {
+                let (name, reference) = whole.split_once(" [").expect("it has a reference");
+                let name = name.rsplit(' ').next().unwrap_or_default();
+                vec![name, reference.trim_end_matches(']')]
+            }
+            _ => Vec::new(),
+        }
+    })
+}
+
 /// A label that announces the id of something.
-const LABEL: &str = r#"(?:\b|_)(?:agent|background|bash|call|conversation|job|message|process|request|run|session|shell|subagent|task|thread)[\x20_-]?id["'`*]*[\x20]?"#;
+const LABEL: &str = r#"(?:(?:\b|_)(?:agent|background|bash|call|conversation|job|message|process|prompt|request|run|session|shell|subagent|task|thread)[\x20_-]?id|\b(?:parent)?uuid)["'`*]*[\x20]?"#;
 const BARE: &str = r#"\b(?-i:I[Dd])[:=][\x20"'`*]*"#;
 const QUOTES: &str = r#"[\x20"'`*]*"#;
 

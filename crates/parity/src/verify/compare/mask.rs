@@ -78,6 +78,12 @@ const MASKS: &[Mask] = &[
         ),
     },
     Mask {
+        name: "checksum",
+        covers: "a checksum of the request in its own first line",
+        scope: Prose,
+        pattern: Some(r"\bcch=[0-9a-f]{5};"),
+    },
+    Mask {
         name: "date",
         covers: "dates and times of day",
         scope: Prose,

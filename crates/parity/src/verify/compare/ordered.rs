@@ -70,6 +70,7 @@ pub(super) fn compare_ordered(
             || follows_unpaired(&unpaired[0], at, golden)
             || follows_unpaired(&unpaired[1], other_at, candidate);
         out.findings.list.extend(compare_message_shape(lane, place, is_displaced, [unit, other]));
+        out.findings.list.extend(compare_attachment(lane, place, &pairs, [golden, candidate], [unit, other]));
         compare_units(cx, lane, place, [unit, other], out);
     }
     compare_result_markers(cx, lane, place, golden, candidate, out);
@@ -350,6 +351,26 @@ fn compare_message_shape(
     let surface = surface_of(unit, &lane.jobs[0]);
     let finding = Finding::new(place, surface, unit.pointer.clone()).excludable();
     Some(finding.structure(structure, values[0].as_deref(), values[1].as_deref()))
+}
+
+/// Compares the results that two reminders are attached to: results of the same call, or both the last of their message.
+fn compare_attachment(
+    lane: &LaneComparison,
+    place: TurnPlace,
+    pairs: &[(usize, usize)],
+    [golden, candidate]: [&RequestUnits; 2],
+    [unit, other]: [&Unit; 2],
+) -> Option<Finding> {
+    let (mine, theirs) = (unit.attachment.as_ref()?, other.attachment.as_ref()?);
+    let is_pair = |(at, other_at): &(usize, usize)| {
+        let calls = [&golden.ordered[*at], &candidate.ordered[*other_at]].map(|unit| unit.call.as_ref());
+        calls == [Some(&mine.call), Some(&theirs.call)]
+    };
+    if (mine.is_last && theirs.is_last) || pairs.iter().any(is_pair) {
+        return None;
+    }
+    let finding = Finding::new(place, surface_of(unit, &lane.jobs[0]), unit.pointer.clone()).excludable();
+    Some(finding.structure(Structure::ReminderPlace, Some(&mine.call), Some(&theirs.call)))
 }
 
 /// Returns whether all units before a unit in its message have no counterpart. Then they are the reason why the message

@@ -10,9 +10,10 @@ use wire::json::Document;
 
 use super::head::head_units;
 use super::projector::Projector;
+use super::reminder::AttachedReminders;
 use super::unit::{
-    JsonPart, MessageFacts, OwnedMarker, RequestUnits, TextBlock, Unit, UnitKind, UnitPool, digest,
-    number_duplicates, stamp,
+    Attachment, JsonPart, MessageFacts, OwnedMarker, RequestUnits, TextBlock, Unit, UnitKind, UnitPool,
+    digest, number_duplicates, stamp,
 };
 
 /// Members of the body whose content is projected by itself.
@@ -155,6 +156,8 @@ fn message_units(projector: &mut Projector<'_>, prompt: &Prompt, document: &Docu
             role.as_str().unwrap_or_else(|| role.raw().into()).into_owned()
         });
         let message_extra = frame.and_then(|_| message_extra(projector, message));
+        let is_result = |at: usize| message.parts.get(at).is_some_and(|part| result_of(part).is_some());
+        let mut reminders = Vec::new();
         for (at, part) in message.parts.iter().enumerate() {
             let (is_first, role) = (at == 0, message.role);
             let extra = message_extra.as_ref().filter(|_| is_first);
@@ -175,9 +178,44 @@ fn message_units(projector: &mut Projector<'_>, prompt: &Prompt, document: &Docu
             };
             let by = (role as u32, is_first, follows_reply, around, decoded_facts(part));
             units.push(projector.unit(by, &part.place.pointer, part.place.span.clone(), new));
+            let is_last = !is_result(at + 1);
+            reminders.extend(reminder_units(projector, part, (role, follows_reply), is_last));
+            if is_last {
+                units.append(&mut reminders);
+            }
         }
     }
     units
+}
+
+/// Returns the call that a part answers.
+fn result_of(part: &Part) -> Option<&session::CallId> {
+    match &part.block {
+        Block::ToolResult(result) if !result.server => Some(&result.call),
+        _ => None,
+    }
+}
+
+/// Returns the reminders that are attached to a result, which follow the results of their message.
+fn reminder_units(
+    projector: &mut Projector<'_>,
+    part: &Part,
+    (role, follows_reply): (Role, bool),
+    is_last: bool,
+) -> Vec<Arc<Unit>> {
+    let Some(call) = result_of(part) else { return Vec::new() };
+    let attachment = Attachment { call: call.as_str().to_owned(), is_last };
+    let found = AttachedReminders::find(part, projector.body).reminders;
+    let unit = |(pointer, text): (&str, &str)| {
+        let json = format!("\"{text}\"");
+        let by = (UnitKind::Text, "reminder", role as u32, follows_reply, &attachment);
+        projector.cut_out(by, pointer, &json, || Unit {
+            message: MessageFacts { role: Some(role), follows_reply, ..MessageFacts::default() },
+            attachment: Some(attachment.clone()),
+            ..Unit::new(UnitKind::Text, "reminder", pointer, &json)
+        })
+    };
+    found.into_iter().map(unit).collect()
 }
 
 /// Returns whether a message is the same JSON value as one of its parts.
@@ -225,7 +263,10 @@ fn message_unit(part: &Part, role: Role, body: &str) -> Unit {
             Unit { call: Some(call.id.as_str().to_owned()), ..unit(UnitKind::Call, &call.name) }
         }
         Block::ToolResult(result) if !result.server => {
-            Unit { call: Some(result.call.as_str().to_owned()), ..unit(UnitKind::Result, &part.kind) }
+            let mut unit =
+                Unit { call: Some(result.call.as_str().to_owned()), ..unit(UnitKind::Result, &part.kind) };
+            AttachedReminders::find(part, body).cut_from(&mut unit);
+            unit
         }
         _ if role == Role::Assistant => unit(UnitKind::Reply, &part.kind),
         _ => text_unit(part, body),

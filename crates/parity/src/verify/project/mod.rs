@@ -7,6 +7,7 @@ mod body;
 mod head;
 mod projector;
 mod recording;
+mod reminder;
 mod unit;
 
 pub(super) use projector::HOLE;

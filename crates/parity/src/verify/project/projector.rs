@@ -53,6 +53,17 @@ impl<'p> Projector<'p> {
         self.pool.get(stamp((kind, key), pointer, json), new)
     }
 
+    /// Returns a unit that was cut out of another one, whose span includes it.
+    pub(super) fn cut_out(
+        &mut self,
+        by: impl Hash,
+        pointer: &str,
+        json: &str,
+        new: impl FnOnce() -> Unit,
+    ) -> Arc<Unit> {
+        self.pool.get(stamp(by, pointer, json), new)
+    }
+
     /// Returns the digests of the body and of its frame. Two bodies are equal if both digests are.
     pub(super) fn digests(mut self) -> (u64, u64) {
         self.spans.sort_unstable_by_key(|(span, _)| span.start);

@@ -52,10 +52,19 @@ pub(in crate::verify) struct Unit {
     pub(in crate::verify) message: MessageFacts,
     /// Id of the call that the unit makes or answers.
     pub(in crate::verify) call: Option<String>,
+    /// The result that a reminder is attached to.
+    pub(in crate::verify) attachment: Option<Attachment>,
     /// True if it is a text that is a bare string instead of a block.
     pub(in crate::verify) is_bare: bool,
     /// The block around a text that is compared without it.
     pub(super) block: Option<TextBlock>,
+}
+
+/// The place of a reminder: the call whose result carries it, and whether that is the last result of its message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::verify) struct Attachment {
+    pub(in crate::verify) call: String,
+    pub(in crate::verify) is_last: bool,
 }
 
 /// Facts about the message of a unit.
@@ -129,6 +138,7 @@ impl Unit {
             marker: None,
             message: MessageFacts::default(),
             call: None,
+            attachment: None,
             is_bare: false,
             block: None,
         }

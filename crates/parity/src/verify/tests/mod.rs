@@ -1,6 +1,7 @@
 //! Recordings in memory, each changed in one place.
 
 mod change;
+mod harness_text;
 mod race;
 mod sealed;
 mod story;
