@@ -203,6 +203,35 @@ fn a_run_with_two_agents_in_every_dialect() {
 }
 
 #[test]
+fn a_request_ends_a_wait_for_an_agent() {
+    let model = Model::start(
+        "
+format: 1
+lanes:
+  - lane: main
+    match: { tools_include: Agent }
+    turns:
+      - wait_for: [ { lane: sub, count: 1 } ]
+        reply: [ { text: stop } ]
+  - lane: sub
+    match: { any: true }
+    turns:
+      - wait_for: [ { lane: main, turn: 1 } ]
+        reply: [ { text: stopped } ]
+",
+    );
+    let mut main = model.agent(Dialect::AnthropicMessages, &["Agent"], "go");
+    let mut sub = model.agent(Dialect::AnthropicMessages, &["Read"], "look");
+    let replies = std::thread::scope(|scope| {
+        let main = scope.spawn(|| main.ask());
+        let sub = scope.spawn(|| sub.ask());
+        [main, sub].map(|asked| asked.join().expect("it is answered").blocks)
+    });
+    let text = |text: &str| vec![Block::Text { text: text.to_owned() }];
+    assert_eq!(replies, [text("stop"), text("stopped")]);
+}
+
+#[test]
 fn two_hundred_agents_on_one_lane_at_once() {
     let model = Model::start(
         "

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
+use super::segments::pairs_by_words;
 use super::tokens::{is_id, is_path, labelled_ids, path_words, tokens};
 
 /// Maximum number of tokens of a text that is aligned.
@@ -15,6 +16,11 @@ pub(super) fn align<'n>(old: &str, new: &str, wanted: &[&'n str]) -> Vec<(&'n st
     let spaced = wanted.iter().copied().filter(|name| name.contains(' '));
     let mut pairs: Vec<_> =
         spaced.filter_map(|name| Some((name, path_in_same_line(name, old, new)?))).collect();
+    for (name, live) in pairs_by_words(old, new, wanted) {
+        if pairs.iter().all(|(known, _)| *known != name) {
+            pairs.push((name, live));
+        }
+    }
     let (old, new) = (tokens(old), tokens(new));
     if old.len().max(new.len()) > MAX_TOKENS {
         return Vec::new();

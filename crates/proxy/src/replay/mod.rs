@@ -31,6 +31,7 @@ mod reply;
 mod report;
 mod responder;
 mod scheduler;
+mod segments;
 mod server;
 mod settings;
 mod side_request;

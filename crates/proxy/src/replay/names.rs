@@ -11,6 +11,7 @@ use wire::rename::{Renames, id_numbers};
 use super::align::align;
 use super::digest::digest;
 use super::parts::{PartKey, new_parts};
+use super::segments::words_beside_names;
 use super::tokens::{is_generated, labelled_ids, possible_names, tokens};
 
 /// Number of requests in which the live name is looked up.
@@ -134,14 +135,32 @@ impl RecordedNames {
     /// Learns live names from the request that was matched with the recorded exchange `n`.
     pub(super) fn learn(&self, n: usize, prompt: &Prompt, map: &mut NameMap) {
         let Some(parts) = self.parts.get(&n) else { return };
-        let live: HashMap<PartKey, String> = new_parts(prompt).into_iter().collect();
-        for NamedPart { key, text, names } in parts {
-            let Some(live) = live.get(key) else { continue };
+        let live: Vec<(PartKey, String)> = new_parts(prompt);
+        for part @ NamedPart { text, names, .. } in parts {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let Some(live) = counterpart(part, &names, &live) else { continue };
             for (recorded, live) in align(text, live, &names) {
                 map.insert(recorded, &live);
             }
         }
+    }
+}
+
+/// Returns the live text for a recorded part: the result of the same call, or the only text that says the same apart from
+/// its names, or the text at the same place.
+fn counterpart<'l>(part: &NamedPart, names: &[&str], live: &'l [(PartKey, String)]) -> Option<&'l str> {
+    let at_same_place = || live.iter().find(|(key, _)| *key == part.key).map(|(_, text)| text.as_str());
+    if !matches!(part.key, PartKey::Text(_)) {
+        return at_same_place();
+    }
+    let said = words_beside_names(&part.text, names);
+    let says_same = |(key, text): &&(PartKey, String)| {
+        matches!(key, PartKey::Text(_)) && words_beside_names(text, names) == said
+    };
+    let mut same = live.iter().filter(says_same);
+    match (same.next(), same.next()) {
+        (Some((_, text)), None) => Some(text),
+        _ => at_same_place(),
     }
 }
 
@@ -156,7 +175,7 @@ impl NameMap {
                 self.live.insert(recorded.to_owned(), live.to_owned());
                 self.recorded.insert(live.to_owned(), recorded.to_owned());
                 if recorded != live {
-                    self.renames = Renames::new(self.changed());
+                    self.renames = Renames::new(self.changed().into_iter().chain(self.exchanged()));
                 }
             }
         }
@@ -167,6 +186,20 @@ impl NameMap {
         if !self.conflicts.contains(&conflict) {
             self.conflicts.push(conflict);
         }
+    }
+
+    /// Returns the pairs that close a circle: a recorded name without a live one, whose own spelling is now the live name of
+    /// another, has the one that this leaves free. Otherwise a reply would name the other's thing.
+    fn exchanged(&self) -> Vec<(String, String)> {
+        let is_open = |name: &&String| !self.live.contains_key(*name);
+        let free = |name: &String| {
+            let mut at = name;
+            while let Some(before) = self.recorded.get(at) {
+                at = before;
+            }
+            at.clone()
+        };
+        self.recorded.keys().filter(is_open).map(|name| (name.clone(), free(name))).collect()
     }
 
     /// Returns the replacements for replies.

@@ -6,6 +6,8 @@ const MIN_ID: usize = 6;
 const MIN_MIXED: usize = 3;
 /// Minimum length of an id of digits only.
 const MIN_NUMBER: usize = 4;
+/// Minimum length of a number that a shorter one follows, in an id of two numbers.
+const MIN_LONG: usize = 6;
 /// Maximum length of a unit after a number.
 const MAX_UNIT: usize = 2;
 /// Minimum length of an id of words with dashes.
@@ -69,7 +71,15 @@ pub(super) fn is_id(token: &str) -> bool {
 pub(super) fn is_generated(name: &str) -> bool {
     let is_numbered =
         || has_letters_and_digits(name) && !is_count(name) && longest_number(name) >= MIN_NUMBER;
-    is_path(name) || name.split(['-', '_']).any(is_mixed) || is_numbered()
+    is_path(name) || name.split(['-', '_']).any(is_mixed) || is_numbered() || is_long_and_counted(name)
+}
+
+/// Returns whether a name is a long number with a shorter one after it, as a day and a count. A date is not.
+fn is_long_and_counted(name: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    name.split_once(['-', '_']).is_some_and(|(long, rest)| {
+        long.len() >= MIN_LONG && is_number(long) && rest.len() < long.len() && is_number(rest)
+    })
 }
 
 /// Returns whether a part of a name is hex with digits, or has letters between digits.
@@ -172,8 +182,8 @@ mod tests {
     #[test]
     fn generated_names_differ_from_words() {
         let generated = "a1b2c3d job_0011aa job_ccddee9 job_445566 bg_12ab34 ses_4567cdefXyZ 1m7g0ff540070000-2-0 \
-                         550e8400-e29b-41d4-a716-446655440000 /tmp/box";
-        let words = "read-only fast-forward brave-otter 1st 2nd 4711 20000ms 2026-01-01 utf8 sha256 x86_64 step-3 job-7 \
+                         550e8400-e29b-41d4-a716-446655440000 20261116_2 20261116-14 /tmp/box";
+        let words = "read-only fast-forward brave-otter 1st 2nd 4711 20000ms 2026-01-01 20261116 12-30 1024_768 100000-200000 utf8 sha256 x86_64 step-3 job-7 \
                      e2e-tests i18n k8s ABCDEFGH facade";
         let missed: Vec<&str> = generated.split_whitespace().filter(|name| !is_generated(name)).collect();
         let wrong: Vec<&str> = words.split_whitespace().filter(|name| is_generated(name)).collect();

@@ -107,7 +107,7 @@ impl<'f> TurnCheck<'f> {
             ));
         }
         if let Some(when) = turn.when.as_ref().filter(|when| when.value == When::default()) {
-            let what = "an empty `when`, expected `results_contain`, `text_contains` or `tools_include`";
+            let what = "an empty `when`, expected `results_contain`, `text_contains`, `messages_contain`, `tools_include` or `tools_exclude`";
             return Err(ScriptMistake::at(when, what));
         }
         for (name, capture) in &turn.capture {
@@ -166,7 +166,7 @@ impl<'f> TurnCheck<'f> {
     }
 
     fn check_wait(&self, wait: &Spanned<Wait>) -> CheckResult {
-        let Wait { lane, finished, turn, .. } = &wait.value;
+        let Wait { lane, finished, turn, count, .. } = &wait.value;
         let refuse = |what: String| Err(ScriptMistake::at(wait, what));
         let Some(awaited) = self.file.lanes.value.iter().find(|other| other.lane.value == *lane) else {
             let names: Vec<_> =
@@ -189,7 +189,10 @@ impl<'f> TurnCheck<'f> {
                 refuse(format!("{} waits for turn {turn} of lane `{lane}`, which has {length}", self.name()))
             }
             (Some(true), None) | (None, Some(_)) => Ok(()),
-            _ => refuse(format!("expected either `finished: true` or `turn` of lane `{lane}`")),
+            (None, None) if count.is_some() => Ok(()),
+            _ => refuse(format!(
+                "expected either `finished: true` or `turn` of lane `{lane}`, or only `count`"
+            )),
         }
     }
 }

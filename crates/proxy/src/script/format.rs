@@ -82,6 +82,9 @@ pub(super) struct When {
     pub(super) results_contain: OneOrMore<String>,
     pub(super) text_contains: OneOrMore<String>,
     pub(super) tools_include: OneOrMore<String>,
+    pub(super) tools_exclude: OneOrMore<String>,
+    /// Texts and results of the whole conversation.
+    pub(super) messages_contain: OneOrMore<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -170,13 +170,14 @@ impl ScriptPlayer {
         self.agents_on(lane).count() >= wait.agents()
             && self.agents_on(lane).all(|agent| match wait.turn {
                 Some(turn) => agent.has_reached(turn.get() as usize),
-                None => agent.is_finished(turns),
+                None => wait.finished.is_none() || agent.is_finished(turns),
             })
     }
 
     /// Describes a wait that timed out.
     pub(super) fn timeout_miss(&self, claimed: &ClaimedTurn, wait: &Wait) -> ScriptMiss {
-        let what = wait.turn.map_or_else(|| "the end".to_owned(), |turn| format!("turn {turn}"));
+        let without_turn = if wait.finished.is_some() { "the end" } else { "the first request" };
+        let what = wait.turn.map_or_else(|| without_turn.to_owned(), |turn| format!("turn {turn}"));
         let there = self.lane_named(&wait.lane).map_or(0, |lane| self.agents_on(lane).count());
         let Wait { lane, .. } = wait;
         let missing = match wait.agents() {

@@ -11,10 +11,10 @@ impl Match {
     pub(super) fn matches(&self, prompt: &Prompt) -> bool {
         (!self.no_tools || prompt.tools.is_empty())
             && is_any_offered(&self.tools_include, prompt)
-            && !self.tools_exclude.0.iter().any(|name| offered_tool(prompt, name).is_some())
+            && are_none_offered(&self.tools_exclude, prompt)
             && is_any_in(&self.system_contains, || system(prompt))
-            && is_any_in(&self.prompt_contains, || harness_texts(opening(prompt)))
-            && is_any_in(&self.text_contains, || harness_texts(newest(prompt)))
+            && is_any_in(&self.prompt_contains, || prompts(opening(prompt)))
+            && is_any_in(&self.text_contains, || prompts(newest(prompt)))
             && (self.model.0.is_empty() || prompt.model.as_ref().is_some_and(|m| self.model.0.contains(m)))
     }
 }
@@ -22,8 +22,10 @@ impl Match {
 impl When {
     pub(super) fn holds(&self, prompt: &Prompt) -> bool {
         is_any_offered(&self.tools_include, prompt)
+            && are_none_offered(&self.tools_exclude, prompt)
             && is_any_in(&self.results_contain, || results(newest(prompt), None))
-            && is_any_in(&self.text_contains, || harness_texts(newest(prompt)))
+            && is_any_in(&self.text_contains, || prompts(newest(prompt)))
+            && is_any_in(&self.messages_contain, || messages(prompt))
     }
 }
 
@@ -37,7 +39,7 @@ pub(super) fn find(prompt: &Prompt, within: Within, pattern: &Regex) -> Option<S
     let texts = match within {
         Within::Results => results(&prompt.messages, None),
         Within::System => system(prompt),
-        Within::Messages => prompt.conversation().iter().flat_map(all_texts).collect(),
+        Within::Messages => messages(prompt),
     };
     newest_match(&texts, pattern)
 }
@@ -60,6 +62,10 @@ fn newest_match(texts: &[String], pattern: &Regex) -> Option<String> {
 
 fn is_any_offered(names: &OneOrMore<String>, prompt: &Prompt) -> bool {
     names.0.is_empty() || names.0.iter().any(|name| offered_tool(prompt, name).is_some())
+}
+
+fn are_none_offered(names: &OneOrMore<String>, prompt: &Prompt) -> bool {
+    !names.0.iter().any(|name| offered_tool(prompt, name).is_some())
 }
 
 fn is_any_in(wanted: &OneOrMore<String>, texts: impl FnOnce() -> Vec<String>) -> bool {
@@ -94,6 +100,27 @@ fn harness_texts(messages: &[PromptMessage]) -> Vec<String> {
     own.map(|message| joined(message.parts.iter().map(|part| &part.block))).collect()
 }
 
+/// Returns the texts of the harness without the context that our agent puts before a prompt. It quotes earlier prompts.
+fn prompts(messages: &[PromptMessage]) -> Vec<String> {
+    let own = messages.iter().filter(|message| message.role != Role::Assistant);
+    own.map(|message| {
+        let texts: Vec<String> = message.parts.iter().filter_map(|part| text(&part.block)).collect();
+        let last = texts.len().saturating_sub(1);
+        let said = texts.iter().enumerate().map(|(at, text)| match at < last {
+            true => without_context(text),
+            false => text,
+        });
+        said.collect::<Vec<_>>().join("\n")
+    })
+    .collect()
+}
+
+/// Returns a text without its first part `<context>…</context>`.
+fn without_context(text: &str) -> &str {
+    let inside = text.strip_prefix("<context>\n").and_then(|rest| rest.split_once("\n</context>"));
+    inside.map_or(text, |(_, after)| after)
+}
+
 /// Returns the tool results, or the result of one call.
 fn results(messages: &[PromptMessage], of: Option<&CallId>) -> Vec<String> {
     let blocks = messages.iter().flat_map(|message| &message.parts).map(|part| &part.block);
@@ -102,6 +129,11 @@ fn results(messages: &[PromptMessage], of: Option<&CallId>) -> Vec<String> {
         _ => None,
     });
     results.map(|result| joined(result.blocks.iter())).collect()
+}
+
+/// Returns the texts and results of the whole conversation, without the replies.
+fn messages(prompt: &Prompt) -> Vec<String> {
+    prompt.conversation().iter().flat_map(all_texts).collect()
 }
 
 fn all_texts(message: &PromptMessage) -> Vec<String> {

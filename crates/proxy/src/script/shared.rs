@@ -19,8 +19,8 @@ use crate::serve::identity;
 #[derive(Debug)]
 pub(super) struct SharedScript {
     state: Mutex<ScriptState>,
-    /// Notified when a reply was sent.
-    sent: watch::Sender<()>,
+    /// Notified when a request came or a reply was sent.
+    progress: watch::Sender<()>,
 }
 
 /// A conversation that another scripted model served before this one started.
@@ -53,7 +53,7 @@ impl SharedScript {
             report: ScriptReport::default(),
             logged: HashSet::new(),
         };
-        Self { state: Mutex::new(state), sent: watch::Sender::new(()) }
+        Self { state: Mutex::new(state), progress: watch::Sender::new(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, ScriptState> {
@@ -73,7 +73,10 @@ impl SharedScript {
         state.arrivals += 1;
         let id = RequestId::nth(state.arrivals);
         let position = state.tracker.add_request(&id, prompt, &identity);
-        (id, state.player.claim(prompt, position, continues))
+        let claimed = state.player.claim(prompt, position, continues);
+        drop(state);
+        self.progress.send_replace(());
+        (id, claimed)
     }
 
     /// Waits as the turn demands, and returns its reply and pace.
@@ -84,7 +87,7 @@ impl SharedScript {
     ) -> Result<(ScriptedReply, ScriptPace), ScriptMiss> {
         let begun = Instant::now();
         // Subscribed before the first check, so that no change is missed between two checks.
-        let mut sent = self.sent.subscribe();
+        let mut progress = self.progress.subscribe();
         loop {
             let deadline = {
                 let mut state = self.lock();
@@ -100,7 +103,7 @@ impl SharedScript {
                 deadline
             };
             tokio::select! {
-                _ = sent.changed() => {}
+                _ = progress.changed() => {}
                 () = tokio::time::sleep_until(deadline) => {}
             }
         }
@@ -141,7 +144,7 @@ impl SharedScript {
         state.player.mark_sent(claimed, reply);
         state.report.answered += 1;
         drop(state);
-        self.sent.send_replace(());
+        self.progress.send_replace(());
     }
 
     /// Counts a request without a reply.

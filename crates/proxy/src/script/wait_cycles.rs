@@ -55,6 +55,9 @@ impl CycleSearch<'_, '_> {
 
     /// Returns the last turn that is certain to be used before the wait can end.
     fn awaited(&self, wait: &Wait) -> Option<Node> {
+        if wait.turn.is_none() && wait.finished.is_none() {
+            return None; // agents are only to start
+        }
         let lanes = &self.file.lanes.value;
         let lane = lanes.iter().position(|lane| lane.lane.value == wait.lane)?;
         let turns = &lanes[lane].turns.value;

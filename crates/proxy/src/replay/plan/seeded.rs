@@ -1,4 +1,5 @@
-//! Another order than the recorded one: no request comes before the replies that caused it.
+//! Another order than the recorded one: no request comes before the replies that caused it, and no reply ends before a
+//! request that would not come any more.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +14,8 @@ pub(super) fn shuffled(traffic: &RecordedTraffic, ends: &AgentEnds, seed: u64) -
     let mut random = SplitMix64(seed);
     let causes = causes(traffic, ends);
     let mut waiting: Vec<ExchangeIndex> = traffic.planned_exchanges().collect();
-    let (mut open, mut done) = (Vec::new(), HashSet::new());
+    let holds = holds(traffic, ends);
+    let (mut open, mut done): (Vec<(ExchangeIndex, usize)>, _) = (Vec::new(), HashSet::new());
     let mut steps = Vec::new();
     loop {
         let is_ready = |exchange: &ExchangeIndex| causes[exchange].iter().all(|cause| done.contains(cause));
@@ -28,7 +30,16 @@ pub(super) fn shuffled(traffic: &RecordedTraffic, ends: &AgentEnds, seed: u64) -
         if open.is_empty() {
             break;
         }
-        let at = random.below(open.len());
+        let is_awaited = |exchange: &ExchangeIndex| waiting.contains(exchange);
+        let is_held = |(exchange, sent): &(ExchangeIndex, usize)| {
+            let is_last = *sent + 1 >= traffic[*exchange].response.parts.len();
+            is_last && holds.get(exchange).is_some_and(|awaited| awaited.iter().any(is_awaited))
+        };
+        let mut free: Vec<usize> = (0..open.len()).filter(|at| !is_held(&open[*at])).collect();
+        if free.is_empty() {
+            free = (0..open.len()).collect();
+        }
+        let at = free[random.below(free.len())];
         let (exchange, sent) = &mut open[at];
         *sent += 1;
         steps.push(TimedStep { us: 0, step: Step::Send(*exchange, *sent) });
@@ -38,6 +49,32 @@ pub(super) fn shuffled(traffic: &RecordedTraffic, ends: &AgentEnds, seed: u64) -
         }
     }
     steps
+}
+
+/// Returns the requests that must have come before each reply ends: those of an agent before the reply that cancels it,
+/// and the request before the one that announces an agent's end, which would carry the announcement otherwise.
+fn holds(traffic: &RecordedTraffic, ends: &AgentEnds) -> HashMap<ExchangeIndex, Vec<ExchangeIndex>> {
+    let mut holds: HashMap<ExchangeIndex, Vec<ExchangeIndex>> = HashMap::new();
+    for job in &ends.jobs {
+        for touch in job.touches.iter().filter(|touch| touch.cancels) {
+            let Some(cancel) = ends.last_attempt(&job.parent, touch.turn) else { continue };
+            // What came after the result of the cancellation is none of the agent's usual requests.
+            let result =
+                ends.last_attempt(&job.parent, touch.turn + 1).map(|result| traffic[result].requested_us);
+            let is_before = |exchange: &ExchangeIndex| {
+                let is_early = result.is_none_or(|result| traffic[*exchange].requested_us < result);
+                traffic[*exchange].lane == job.lane && is_early
+            };
+            holds.entry(cancel).or_default().extend(traffic.planned_exchanges().filter(is_before));
+        }
+        let first = job.notices.iter().map(|notice| notice.turn).min();
+        let before = first.and_then(|turn| ends.last_attempt(&job.parent, turn.checked_sub(1)?));
+        if let (Some(request), Some(child)) = (before, ends.last.get(&job.lane)) {
+            let is_delivered = job.delivered.is_some_and(|delivered| delivered <= traffic[request].turn);
+            holds.entry(*child).or_default().extend((!is_delivered).then_some(request));
+        }
+    }
+    holds
 }
 
 /// Returns the replies that must be complete before each request can come.

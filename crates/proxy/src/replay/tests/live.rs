@@ -642,3 +642,68 @@ async fn requests_without_a_model_are_matched_by_content() {
         assert_eq!(get(&live.server, path).await, (200, answer.to_owned()));
     }
 }
+
+/// Jobs are numbered as they come, so in another run the same names are those of other jobs.
+#[tokio::test]
+async fn names_that_changed_their_roles_are_told_apart() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task scan; call t2 Task count
+        main > result t1 job 20261116_2 started; result t2 job 20261116_3 started
+        main < call t3 Load 20261116_2; call t4 Load 20261116_3
+        main > result t3 all is scanned; result t4 seven
+        main < text done
+    ",
+    );
+    let mut live = story.play(&ReplaySettings::default()).await;
+    live.ask("main", "go").await;
+    let answer = live.ask("main", "result t1 job 20261116_3 started; result t2 job 20261116_2 started").await;
+    assert_eq!(answer, "call t3 Load 20261116_3; call t4 Load 20261116_2");
+}
+
+#[tokio::test]
+async fn names_in_texts_are_told_apart_by_the_words_beside_them() {
+    let recorded = "
+        main > go
+        main < call t1 Task scan; call t2 Task count
+        main > result t1 started; result t2 started; scan has ended, see 20261116_2; count has ended, see 20261116_3
+        main < call t3 Load 20261116_2; call t4 Load 20261116_3
+        main > result t3 all is scanned; result t4 seven
+        main < text done
+    ";
+    for texts in [
+        "count has ended, see 20261116_2; scan has ended, see 20261116_3",
+        "scan has ended, see 20261116_3; count has ended, see 20261116_2",
+    ] {
+        let mut live = Story::new(recorded).play(&ReplaySettings::default()).await;
+        live.ask("main", "go").await;
+        let answer = live.ask("main", &format!("result t1 started; result t2 started; {texts}")).await;
+        assert_eq!(answer, "call t3 Load 20261116_3; call t4 Load 20261116_2", "{texts}");
+    }
+    let listed = |a: &str, b: &str| format!(r"result t1 20261116_2: {a}\n20261116_3: {b}; result t2 started");
+    let recorded = recorded.replace(
+        "result t1 started; result t2 started; scan has ended, see 20261116_2; count has ended, see 20261116_3",
+        &listed("scan", "count"),
+    );
+    let mut live = Story::new(&recorded).play(&ReplaySettings::default()).await;
+    live.ask("main", "go").await;
+    let answer = live.ask("main", &listed("count", "scan")).await;
+    assert_eq!(answer, "call t3 Load 20261116_3; call t4 Load 20261116_2");
+}
+
+#[tokio::test]
+async fn a_name_whose_spelling_is_taken_has_the_one_that_is_left() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task scan; call t2 Task count
+        main > result t1 job 20261116_2 started; result t2 job 20261116_3 started
+        main < call t3 Load 20261116_2; call t4 Load 20261116_3
+    ",
+    );
+    let mut live = story.play(&ReplaySettings::default()).await;
+    live.ask("main", "go").await;
+    let answer = live.ask("main", "result t1 job 20261116_3 started; result t2 started").await;
+    assert_eq!(answer, "call t3 Load 20261116_3; call t4 Load 20261116_2");
+}

@@ -254,6 +254,51 @@ fn another_order_is_legal_and_the_same_for_the_same_seed() {
     }
 }
 
+/// A cancelled agent asks nothing more, and two ends at once are announced together.
+#[test]
+fn another_order_loses_no_request() {
+    let story = Story::new(
+        "
+        main > go
+        main < call t1 Task count the files; call t2 Task count the lines; call t3 Task count the words
+        main > result t1 started as job_0011aa; result t2 started as job_0022bb; result t3 started as job_0033cc
+        a > count the files
+        a < call a1 Read one
+        b > count the lines
+        c > count the words
+        a > result a1 x
+        main < call t4 Cancel job_0011aa
+        main > result t4 cancelled
+        main < text I wait
+        b < text four
+        main > job_0022bb has ended: four
+        main < text I wait on
+        c < text five
+        main > job_0033cc has ended: five
+        main < text done
+        a < text never
+    ",
+    );
+    let traffic = story.traffic();
+    for seed in 0..40 {
+        let order = in_words(&traffic, Order::Seed(seed));
+        let at = |line: &str| {
+            order.lines().position(|found| found.trim() == line).unwrap_or_else(|| panic!("{line}: {order}"))
+        };
+        let end_of = |turn: &str| {
+            order
+                .lines()
+                .collect::<Vec<_>>()
+                .iter()
+                .rposition(|found| found.trim().starts_with(&format!("< {turn}")))
+                .expect("it is sent")
+        };
+        assert!(at("> sub-1 2") < end_of("main 2"), "{order}");
+        assert!(at("> main 3") < end_of("sub-2 1"), "{order}");
+        assert!(at("> main 4") < end_of("sub-3 1"), "{order}");
+    }
+}
+
 #[tokio::test]
 async fn replies_keep_the_recorded_order() {
     let story = Story::new(

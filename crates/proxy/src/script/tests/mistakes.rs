@@ -103,7 +103,7 @@ fn turns_and_replies() {
             expected end of mapping after enum variant value at line 6, column 30
             unknown stop reason `tired`, expected one of `end_turn`, `tool_use`, `max_tokens`, `stop_sequence`, `pause_turn`, `refusal`, `content_filter`, `context_window` at line 6, column 35
             invalid value: integer `0`, expected a nonzero u32 at line 6, column 22
-            an empty `when`, expected `results_contain`, `text_contains` or `tools_include`, at line 6, column 28
+            an empty `when`, expected `results_contain`, `text_contains`, `messages_contain`, `tools_include` or `tools_exclude`, at line 6, column 28
             an empty list, expected at least one value at line 6, column 34
             unknown field `inputs`, expected one of tool, unoffered, id, input at line 6, column 37
             `input` must be a mapping, or a text for a tool with free text, at line 6, column 18
@@ -176,9 +176,9 @@ lanes:
         &scripts.each_ref().map(String::as_str),
         expect![[r#"
         turn 2 of lane `main` waits for lane `subs`, expected one of `main`, `sub`, at line 7, column 23
-        expected either `finished: true` or `turn` of lane `sub`, at line 7, column 23
-        expected either `finished: true` or `turn` of lane `sub`, at line 7, column 23
-        expected either `finished: true` or `turn` of lane `sub`, at line 7, column 23
+        expected either `finished: true` or `turn` of lane `sub`, or only `count`, at line 7, column 23
+        expected either `finished: true` or `turn` of lane `sub`, or only `count`, at line 7, column 23
+        expected either `finished: true` or `turn` of lane `sub`, or only `count`, at line 7, column 23
         turn 2 of lane `main` waits for turn 3 of lane `sub`, which has 2, at line 7, column 23
         turn 2 of lane `main` waits for the end of its own lane, at line 7, column 23
         turn 2 of lane `main` waits for turn 2 of its own lane, expected an earlier one, at line 7, column 23

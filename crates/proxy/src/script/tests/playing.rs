@@ -93,7 +93,7 @@ impl Request {
             from: None,
         };
         let mut body = json!({"model": "m", "tools": []});
-        let (mut user, mut newest, mut continues) = ("go", Vec::new(), None);
+        let (mut user, mut context, mut newest, mut continues) = ("go", None, Vec::new(), None);
         for part in parts {
             let (what, rest) = part.split_once(' ').unwrap_or((part, ""));
             match what {
@@ -103,6 +103,7 @@ impl Request {
                 }
                 "system" | "model" => body[what] = rest.into(),
                 "user" => user = rest,
+                "context" => context = Some(format!("<context>\n{rest}\n</context>")),
                 "text" => newest.push(json!({"type": "text", "text": rest})),
                 "after" => continues = Some(rest.to_owned()),
                 "result" => {
@@ -112,7 +113,9 @@ impl Request {
                 other => panic!("{other} in {line}"),
             }
         }
-        let mut messages = vec![json!({"role": "user", "content": user})];
+        let texts = context.iter().map(String::as_str).chain([user]);
+        let texts: Vec<_> = texts.map(|text| json!({"type": "text", "text": text})).collect();
+        let mut messages = vec![json!({"role": "user", "content": texts})];
         if !newest.is_empty() {
             messages.push(json!({"role": "assistant", "content": "before"}));
             messages.push(json!({"role": "user", "content": newest}));
@@ -181,6 +184,75 @@ fn a_lane_is_found_once_and_kept() {
             5.1  miss: no lane of the script matches this request; its lanes are `tools`, `system`, `prompt`, `fork`, `not`, `side`
             6.1  msg_side_1: "g" [EndTurn]
             0.2  msg_tools_2: "b" [EndTurn]
+        "#]],
+    );
+}
+
+#[test]
+fn a_prompt_is_what_the_user_says_and_not_the_context_before_it() {
+    let lanes = "
+  - { lane: first, match: { prompt_contains: first errand }, turns: [ { reply: [ { text: a } ] } ] }
+  - { lane: second, match: { text_contains: second errand }, turns: [ { reply: [ { text: b } ] } ] }
+  - { lane: other, match: { any: true }, turns: [ { reply: [ { text: c } ] } ] }
+";
+    check(
+        &script(lanes),
+        "
+        0.1 | context - the first errand | user the second errand
+        1.1 | context - the second errand | user the first errand
+        2.1 | context - the first errand | user a third
+        3.1 | user <context> first errand </context>
+        ",
+        expect![[r#"
+            0.1  msg_second_1: "b" [EndTurn]
+            1.1  msg_first_1: "a" [EndTurn]
+            2.1  msg_other_1: "c" [EndTurn]
+            3.1  msg_first-2_1: "a" [EndTurn]
+        "#]],
+    );
+}
+
+#[test]
+fn a_turn_may_depend_on_the_whole_conversation_and_on_tools_that_are_missing() {
+    let turns = "
+      - { when: { tools_exclude: Stop }, reply: [ { text: no stop } ] }
+      - { when: { messages_contain: [never, started], tools_include: Stop }, reply: [ { text: started } ] }
+      - { reply: [ { text: other } ] }
+";
+    check(
+        &main_lane(turns),
+        "
+        0.1 | tools Stop | user it was started | result t1 fine
+        1.1 | tools Stop | result t1 fine
+        2.1 | tools Read
+        ",
+        expect![[r#"
+            0.1  msg_main_1: "started" [EndTurn]
+            1.1  msg_main-2_1: "other" [EndTurn]
+            2.1  msg_main-3_1: "no stop" [EndTurn]
+        "#]],
+    );
+}
+
+#[test]
+fn a_turn_may_wait_for_an_agent_to_ask() {
+    let lanes = "
+  - { lane: main, match: { tools_include: Agent }, turns: [ { wait_for: [ { lane: sub, count: 1 } ], reply: [ { text: a } ] } ] }
+  - { lane: sub, match: { any: true }, turns: [ { wait_for: [ { lane: main, turn: 1 } ], reply: [ { text: b } ] } ] }
+";
+    check(
+        &script(lanes),
+        "
+        0.1 | tools Agent
+        1.1 | tools Read
+        again 0.1
+        again 1.1
+        ",
+        expect![[r#"
+            0.1  waits; turn 1 of lane `main` waited 30000 ms for the first request of lane `sub`; 0 of 1 agents started
+            1.1  waits; turn 1 of lane `sub` waited 30000 ms for turn 1 of lane `main`
+            0.1  msg_main_1: "a" [EndTurn]
+            1.1  msg_sub_1: "b" [EndTurn]
         "#]],
     );
 }
