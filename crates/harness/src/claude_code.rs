@@ -76,6 +76,12 @@ impl HarnessAdapter for ClaudeCode {
         let key = if plan.live { "ANTHROPIC_API_KEY" } else { "ANTHROPIC_AUTH_TOKEN" };
         env.insert(key.into(), plan.endpoints.anthropic_key.clone());
         env.insert("CLAUDE_CODE_TMPDIR".into(), sandbox.tmp().display().to_string());
+        // Some versions fetch this list despite the settings above, unless they have a fresh one.
+        let blocked = serde_json::json!({ "fetchedAt": jiff::Timestamp::now().to_string(), "plugins": [] });
+        let list = sandbox.home().join(".claude/plugins/blocklist.json");
+        fs::create_dir_all(list.parent().expect("it is in a folder"))
+            .and_then(|()| fs::write(&list, blocked.to_string()))
+            .map_err(HarnessError::io("write", &list))?;
         // Its own ripgrep prints in any order; ours sorts.
         env.insert("USE_BUILTIN_RIPGREP".into(), "0".into());
         let mut args: Vec<String> = ["-p", &plan.prompt, "--output-format", "stream-json", "--verbose"]

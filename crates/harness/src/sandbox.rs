@@ -3,7 +3,7 @@
 //! Paths end up in a harness's prompts, so two runs should see the same ones. Concurrent runs must not share
 //! them. So there are numbered slots, each with a lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -15,7 +15,7 @@ use crate::scenario::Files;
 
 /// Maximum number of captures at once.
 const SLOTS: usize = 100;
-/// Modification time of the first fixture file. Each file is a minute newer than the one before, because some
+/// Modification time of the oldest fixture file. Each file is a minute newer than the one before, because some
 /// tools sort by time.
 const FIXTURES_FROM: Duration = Duration::from_secs(1_577_880_000); // 2020-01-01 12:00 UTC
 
@@ -144,10 +144,10 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Sets fixed times for all files in the workspace, in the order of their names.
+    /// Sets fixed times for all files in the workspace, in another order than that of their paths.
     pub(crate) fn settle_times(&self) -> Result<(), HarnessError> {
         let workspace = self.workspace();
-        let mut paths = below(&workspace).map_err(HarnessError::io("read", &workspace))?;
+        let mut paths = by_age(below(&workspace).map_err(HarnessError::io("read", &workspace))?);
         paths.push(workspace);
         for (place, path) in paths.iter().enumerate() {
             let time = SystemTime::UNIX_EPOCH + FIXTURES_FROM + Duration::from_secs(60 * place as u64);
@@ -202,6 +202,27 @@ pub(crate) fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// Returns sorted paths from the oldest to the newest. Names read backwards give an order that has nothing to do with that
+/// of the paths. Where the files of a folder still follow it, or follow it backwards, two of them change places. So a tool
+/// that sorts by time shows it.
+fn by_age(sorted: Vec<PathBuf>) -> Vec<PathBuf> {
+    let backwards = |path: &PathBuf| path.as_os_str().as_encoded_bytes().iter().rev().copied().collect();
+    let mut aged = sorted.clone();
+    aged.sort_by_cached_key(|path| -> Vec<u8> { backwards(path) });
+    let folders: BTreeSet<_> = sorted.iter().filter_map(|path| path.parent()).collect();
+    for folder in folders {
+        let places: Vec<usize> = (0..aged.len()).filter(|at| aged[*at].parent() == Some(folder)).collect();
+        let rises = |two: &[usize]| aged[two[0]] < aged[two[1]];
+        let rising = places.windows(2).filter(|two| rises(two)).count();
+        let is_sorted = rising + 1 == places.len();
+        let is_reversed = rising == 0 && places.len() > 2;
+        if places.len() > 1 && (is_sorted || is_reversed) {
+            aged.swap(places[0], places[1]);
+        }
+    }
+    aged
+}
+
 /// Removes a folder even if it contains folders without write permission.
 fn remove(folder: &Path) -> io::Result<()> {
     let Err(error) = fs::remove_dir_all(folder) else { return Ok(()) };
@@ -241,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn fixtures_have_times_of_their_own() {
+    fn fixtures_have_fixed_times_of_their_own() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let sandbox = Sandbox::take(place.path()).expect("a slot");
         let file = |text: &str| FixtureFile { bytes: text.into(), executable: false };
@@ -253,6 +274,29 @@ mod tests {
             found.modified().expect("a time").duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
         };
         let minutes = |name: &str| (time(name) - FIXTURES_FROM).as_secs() / 60;
-        assert_eq!([minutes("a"), minutes("a/c.txt"), minutes("b.txt"), minutes(".")], [0, 1, 2, 3]);
+        assert_eq!([minutes("b.txt"), minutes("a"), minutes("a/c.txt"), minutes(".")], [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn times_follow_no_order_of_paths_in_any_folder() {
+        for names in [
+            "src/tide.py src/timetable.py",
+            "a b",
+            "a b c",
+            "a.txt b.txt c.txt d.txt",
+            "1a 2b 3c 4d",
+            "4a 3b 2c 1d",
+            "docs/a docs/b notes/day-01 notes/day-02 notes/day-10 notes/day-11 README.md",
+        ] {
+            let mut paths: Vec<PathBuf> = names.split(' ').map(PathBuf::from).collect();
+            paths.sort();
+            let aged = by_age(paths.clone());
+            assert_eq!(aged.iter().collect::<BTreeSet<_>>(), paths.iter().collect::<BTreeSet<_>>());
+            for folder in paths.iter().map(|path| path.parent()) {
+                let inside: Vec<&PathBuf> = aged.iter().filter(|path| path.parent() == folder).collect();
+                assert!(inside.len() < 2 || !inside.is_sorted(), "{names}: {inside:?}");
+                assert!(inside.len() < 3 || !inside.iter().rev().is_sorted(), "{names}: {inside:?}");
+            }
+        }
     }
 }
