@@ -92,10 +92,8 @@ pub struct Run {
     pub provider: String,
     /// Its status.
     pub status: RunStatus,
-    /// Its answer.
+    /// Its last text.
     pub final_text: Option<String>,
-    /// Its last text, if it has ended or is paused without an answer.
-    pub partial_text: Option<String>,
     /// The error that ended it.
     pub error: Option<String>,
     /// Further settings that are needed to resume it.
@@ -212,8 +210,8 @@ pub struct Attempt {
     pub started_at: Millis,
     /// Time of the first byte of the response.
     pub first_byte_at: Option<Millis>,
-    /// Time at which it ended. An attempt without an end is open, or its process was killed.
-    pub ended_at: Option<Millis>,
+    /// Time at which it ended.
+    pub ended_at: Millis,
     /// The response bytes as received.
     pub response: Vec<u8>,
 }
@@ -326,7 +324,7 @@ pub struct Child {
     pub owes: Option<bool>,
 }
 
-/// A run that has worked on a task, and its answer.
+/// A run that worked on a task, and its final text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskAttempt {
     /// The run.
@@ -335,17 +333,8 @@ pub struct TaskAttempt {
     pub status: RunStatus,
     /// The error, if it failed.
     pub error: Option<String>,
-    /// Its answer.
-    pub final_text: Option<String>,
-}
-
-/// A time at which a run went on after a pause or a killed process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resumption {
-    /// The time.
-    pub at: Millis,
-    /// The run's status before. After a killed process, it is a live one.
-    pub status: RunStatus,
+    /// Its final text.
+    pub final_text: String,
 }
 
 /// A fork point and the fork's outcome.
@@ -429,10 +418,8 @@ pub struct SearchHit {
 pub struct UsageTotals {
     /// Number of model calls.
     pub calls: u64,
-    /// Number of answered calls whose cost is unknown, and of requests that were open when a process was killed.
+    /// Number of answered calls whose cost is unknown.
     pub unpriced: u64,
-    /// Number of open calls of live runs. If their process was killed, their cost is unknown, too.
-    pub open: u64,
     /// Tokens of all calls.
     pub usage: Usage,
     /// Cost of all calls with a known price.
@@ -445,7 +432,6 @@ impl std::ops::AddAssign for UsageTotals {
     fn add_assign(&mut self, more: Self) {
         self.calls += more.calls;
         self.unpriced += more.unpriced;
-        self.open += more.open;
         self.usage += more.usage;
         self.cost_microusd += more.cost_microusd;
         self.reserved_microusd += more.reserved_microusd;

@@ -2,7 +2,7 @@
 //!
 //! `capture` records each scenario with each version of each harness, over each provider that it supports, and checks the
 //! recording and its lanes. `replay` replays each recording ten times. `faults` injects permanent faults of all kinds.
-//! `kill` kills our own kernel at random moments and resumes it. `shell` runs random command lines that pass a rule.
+//! `kill` kills our own kernel at random moments and resumes it.
 
 mod faults;
 mod kill;
@@ -33,19 +33,6 @@ pub(crate) enum Soak {
     Faults(faults::FaultsArgs),
     /// Kill our own kernel at random moments; resume it to the same end
     Kill(kill::KillArgs),
-    /// Run random command lines that pass a deny rule; none may run the denied program
-    Shell(ShellArgs),
-}
-
-/// Number of random lines.
-#[derive(clap::Args)]
-pub(crate) struct ShellArgs {
-    /// Number of lines to judge; those that pass are run
-    #[arg(long, default_value_t = 100_000)]
-    lines: u64,
-    /// Seed of the lines
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
 }
 
 /// Selection of captures.
@@ -54,7 +41,7 @@ pub(crate) struct CaptureArgs {
     /// Only this harness (repeatable)
     #[arg(long)]
     harness: Vec<String>,
-    /// Only this version (repeatable)
+    /// Only this version (repeatable); with one harness, any version that npm has
     #[arg(long)]
     version: Vec<String>,
     /// Only this scenario (repeatable)
@@ -82,19 +69,8 @@ impl Soak {
             Soak::Replay(args) => replay::soak(&args),
             Soak::Faults(args) => faults::soak(&args),
             Soak::Kill(args) => kill::soak(&args),
-            Soak::Shell(args) => shell(&args),
         }
     }
-}
-
-/// Runs the test of random lines with more of them.
-fn shell(args: &ShellArgs) -> Result<()> {
-    let test = "no_random_line_that_passes_runs_the_denied_program";
-    let mut command = cargo(["test", "--quiet", "-p", "agent", test, "--", "--nocapture"]);
-    command.env("OFFSHOOT_SHELL_LINES", args.lines.to_string());
-    command.env("OFFSHOOT_SHELL_SEED", args.seed.to_string());
-    ensure!(command.status()?.success(), "a line runs the denied program");
-    Ok(())
 }
 
 /// Models of the providers that some harnesses support, each with another dialect.
@@ -103,7 +79,7 @@ const MODELS: &[&str] = &["anthropic/claude-haiku-4-5", "openai/gpt-5", "compati
 const MULTI_PROVIDER: &[&str] = &["opencode", "oh-my-opencode"];
 
 /// Marks at the start of scripted replies.
-const MARKS: &[&str] = &["main", "repo-scanner", "grep-summarizer", "side"];
+const MARKS: &[&str] = &["main", "repo-scanner", "grep-summarizer", "explore", "side"];
 
 /// One capture.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -181,18 +157,28 @@ fn cells(args: &CaptureArgs) -> Vec<Cell> {
     for kind in harness::list().into_iter().filter(|kind| is_selected(&args.harness, kind.name())) {
         let is_multi = MULTI_PROVIDER.contains(&kind.name());
         let models: Vec<_> = if is_multi { MODELS.iter().copied().map(Some).collect() } else { vec![None] };
-        for version in kind.versions().iter().filter(|version| is_selected(&args.version, version)) {
+        for version in versions(args, kind.versions()) {
             for model in &models {
                 for scenario in
                     harness::shipped().into_iter().filter(|name| is_selected(&args.scenario, name))
                 {
-                    let (harness, version) = (kind.name().to_owned(), (*version).to_owned());
+                    let (harness, version) = (kind.name().to_owned(), version.clone());
                     cells.push(Cell { harness, version, model: *model, scenario });
                 }
             }
         }
     }
     cells
+}
+
+/// Returns the selected versions of a harness: those that were named for it alone, or of the tested ones.
+fn versions(args: &CaptureArgs, tested: &[&str]) -> Vec<String> {
+    if args.harness.len() == 1 && !args.version.is_empty() {
+        return args.version.clone();
+    }
+    let is_selected =
+        |version: &&&str| args.version.is_empty() || args.version.iter().any(|it| it == **version);
+    tested.iter().filter(is_selected).map(|version| (*version).to_owned()).collect()
 }
 
 impl Cell {
@@ -335,6 +321,26 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    #[test]
+    fn any_version_of_one_harness_may_be_named() {
+        let selected = |harness: &[&str], version: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let args = CaptureArgs {
+                harness: owned(harness),
+                version: owned(version),
+                scenario: Vec::new(),
+                rounds: 1,
+                jobs: 1,
+                program: None,
+                keep: None,
+            };
+            versions(&args, &["1.0", "2.0"]).join(" ")
+        };
+        assert_eq!(selected(&[], &[]), "1.0 2.0");
+        assert_eq!(selected(&["a"], &["1.5", "2.0"]), "1.5 2.0");
+        assert_eq!(selected(&[], &["1.5", "2.0"]), "2.0");
+    }
 
     #[test]
     fn a_table_has_a_row_for_each_provider() {

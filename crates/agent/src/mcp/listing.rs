@@ -89,18 +89,14 @@ fn read_tool(server: &str, own_name: &str, tool: &Value) -> Result<OfferedTool, 
         name: server_tool(server, own_name),
         own_name: own_name.to_owned(),
         description: clean_description(description),
-        schema: without_tags(&checked_schema(&tool["inputSchema"])?).into_owned(),
+        schema: checked_schema(&tool["inputSchema"])?,
         policy: policy(&tool["annotations"]),
     })
 }
 
-/// Makes our tags inert: a description is as untrusted as a result.
-fn without_tags(text: &str) -> Cow<'_, str> {
-    fence::without_control_tags(text).map_or(text.into(), Cow::Owned)
-}
-
 fn clean_description(text: &str) -> String {
-    let text = without_tags(text);
+    // A description is as untrusted as a result.
+    let text = &*fence::without_control_tags(text).map_or(text.into(), Cow::Owned);
     let shown = text.chars().filter(|c| *c == '\n' || !c.is_control());
     let more = if text.chars().count() > MAX_DESCRIPTION { "…" } else { "" };
     shown.take(MAX_DESCRIPTION).chain(more.chars()).collect()

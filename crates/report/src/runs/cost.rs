@@ -118,7 +118,11 @@ fn together(models: &[(PricedModel<'_>, UsageTotals)], paid: bool) -> UsageTotal
 }
 
 fn add(totals: &mut UsageTotals, more: &UsageTotals) {
-    *totals += *more;
+    totals.calls += more.calls;
+    totals.unpriced += more.unpriced;
+    totals.usage += more.usage;
+    totals.cost_microusd += more.cost_microusd;
+    totals.reserved_microusd += more.reserved_microusd;
 }
 
 #[cfg(test)]

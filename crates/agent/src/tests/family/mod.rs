@@ -4,7 +4,6 @@ mod bounds;
 mod forking;
 mod jobs;
 mod many;
-mod messaging;
 mod play;
 mod restarts;
 mod shapes;
