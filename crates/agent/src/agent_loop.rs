@@ -8,11 +8,13 @@ use store::RunStatus;
 
 use crate::calls;
 use crate::compact::compact;
-use crate::conversation::Next;
+use crate::conversation::{Conversation, Next};
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::finish::{LoopEnd, finish, finish_broken};
+use crate::folder_notes;
 use crate::future::BoxFuture;
+use crate::hook_events;
 use crate::jobs;
 use crate::kernel::Kernel;
 use crate::load::load;
@@ -25,7 +27,7 @@ use crate::run::Run;
 use crate::settings::RunSettings;
 use crate::stop::{StopHandle, StopRequest};
 
-/// Interval at which a tree looks for cancels of other processes.
+/// Interval at which a tree looks for cancels and messages of other processes.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Settings of a resumed run that replace those it was started with.
@@ -80,7 +82,7 @@ pub(crate) fn root_run(
     Arc::new(Run::root(kernel, row, settings, stop_handle, work))
 }
 
-/// Forwards the cancels that other processes have written to the journal on the disk.
+/// Forwards the cancels and the messages that other processes have written to the journal on the disk.
 async fn forward_cancels(root: &Run) -> std::convert::Infallible {
     let disk = root.kernel.store.on_disk();
     loop {
@@ -89,6 +91,9 @@ async fn forward_cancels(root: &Run) -> std::convert::Infallible {
                 true => root.stop_handle.request(StopRequest::Cancel),
                 false => root.tree.request(&run, StopRequest::Cancel),
             }
+        }
+        if disk.run(root.id()).tree_has_message().unwrap_or_default() {
+            root.tree.wake_waiting();
         }
         tokio::time::sleep(POLL).await;
     }
@@ -106,7 +111,8 @@ fn work(run: Arc<Run>) -> BoxFuture<'static, RunOutcome> {
 
 async fn work_in_slot(run: Arc<Run>) -> RunOutcome {
     if run.must_wait_for_slot() {
-        run.emit(EventKind::Queued { kind: run.row.kind, agent: run.row.agent.clone() });
+        let (kind, agent, subject) = (run.row.kind, run.row.agent.clone(), run.subject());
+        run.emit(EventKind::Queued { kind, agent, subject });
     }
     run.acquire_slot().await;
     let ended = run_to_end(&run).await;
@@ -122,6 +128,7 @@ async fn run_to_end(run: &Arc<Run>) -> Result<RunOutcome, (RunError, RunOutcome)
         model: run.row.model.clone(),
         call: run.row.spawned_by.clone(),
         is_job: run.is_job(),
+        subject: run.subject(),
         prior: run.is_resumed().then(|| prior::usage(run).unwrap_or_default()),
     });
     match agent_loop(run).await {
@@ -164,8 +171,16 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
             if status != RunStatus::Paused {
                 calls::end_started(run, &mut conversation).await?;
             }
-            return finish(run, &conversation, LoopEnd::Status(status)).await;
+            return finish_for_good(run, &conversation, LoopEnd::Status(status)).await;
         }
+        hook_events::after_calls(run, &conversation).await?; // those that an earlier process has not asked
+        let hooks = hook_events::notes(run, &conversation)?;
+        if let Some(why) = hooks.stop {
+            calls::skip_pending(run, &mut conversation).await?;
+            return finish_for_good(run, &conversation, LoopEnd::StoppedByHook(why)).await;
+        }
+        conversation
+            .set_notes(folder_notes::texts(run, &conversation)?.into_iter().chain(hooks.texts).collect());
         // In this order: a job that ends after the first look has put its notice into the inbox before the second.
         let waits = jobs::are_awaited(run);
         #[cfg(test)]
@@ -176,15 +191,23 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
             conversation.set_inbox(run.inbox()?);
         }
         let outcome = match conversation.next(&run.settings, waits) {
-            Next::CallsDenied(calls) => return finish(run, &conversation, LoopEnd::CallsDenied(calls)).await,
-            Next::CutOff(times) => return finish(run, &conversation, LoopEnd::CutOff(times)).await,
+            Next::CallsDenied(calls) => {
+                return finish_for_good(run, &conversation, LoopEnd::CallsDenied(calls)).await;
+            }
+            Next::CutOff(times) => {
+                return finish_for_good(run, &conversation, LoopEnd::CutOff(times)).await;
+            }
             Next::End(RunStatus::Completed | RunStatus::StepCap) if waits => {
                 // Calls that are not made any more need results before the next message.
                 calls::skip_pending(run, &mut conversation).await?;
                 jobs::wait(run).await?;
                 continue;
             }
-            Next::End(status) => return finish(run, &conversation, LoopEnd::Status(status)).await,
+            Next::End(RunStatus::Completed) if hook_events::at_end(run, &conversation).await? => continue,
+            Next::End(status) => match finish(run, &conversation, LoopEnd::Status(status)).await? {
+                Some(outcome) => return Ok(outcome),
+                None => continue, // a message came
+            },
             Next::Call => {
                 calls::run_pending(run, &mut conversation).await?;
                 continue;
@@ -195,13 +218,22 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
         match outcome {
             CallOutcome::Answered | CallOutcome::Stopped => {}
             CallOutcome::OverBudget(why) => {
-                return finish(run, &conversation, LoopEnd::OverBudget(why)).await;
+                return finish_for_good(run, &conversation, LoopEnd::OverBudget(why)).await;
             }
             CallOutcome::GaveUp(failure)
                 if failure.kind == FailureKind::RequestTooLarge && conversation.shorten() => {}
             CallOutcome::GaveUp(failure) => {
-                return finish(run, &conversation, LoopEnd::GaveUp(failure)).await;
+                return finish_for_good(run, &conversation, LoopEnd::GaveUp(failure)).await;
             }
         }
     }
+}
+
+/// Ends a loop that does not complete, so that no message can continue it.
+async fn finish_for_good(
+    run: &Arc<Run>,
+    conversation: &Conversation,
+    end: LoopEnd,
+) -> Result<RunOutcome, RunError> {
+    Ok(finish(run, conversation, end).await?.expect("only a completed run waits for a message"))
 }

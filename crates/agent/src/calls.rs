@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use session::{RunId, ToolResult};
-use store::{CallStatus, FinishedCall, Policy, RunStatus, SeenFile, StoreError, StoredToolCall};
+use store::{CallStatus, FinishedCall, FolderText, Policy, RunStatus, SeenFile, StoreError, StoredToolCall};
 
+use crate::approval::judge_calls;
 use crate::conversation::{Conversation, placeholder};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
-use crate::fork;
-use crate::ids;
+use crate::fence;
+use crate::folder_notes;
+use crate::hook_events;
 use crate::jobs;
 use crate::open_calls::{self, as_result, started_run};
 use crate::outcome::{RunOutcome, is_unfinished};
-use crate::permission::{Decision, PermissionAnswer, PermissionQuestion, PermissionRules};
+use crate::permission::PermissionRules;
 use crate::picture;
 use crate::preview;
 use crate::prompts::{self, text_block};
@@ -24,8 +26,9 @@ use crate::run::Run;
 use crate::skill_limits;
 use crate::stop::StopRequest;
 use crate::sub_agents::SubAgents;
+use crate::tasks;
 use crate::tool::{Tool, ToolContext, ToolOutput, start_slots};
-use crate::tools::{sub_agent_output, unfinished_output};
+use crate::tools::{MANAGE_TASKS, sub_agent_output, unfinished_output};
 use crate::workspace::Workspace;
 
 /// Runs the calls that have no result yet. Returns early, between two batches, if a stop is requested.
@@ -37,6 +40,10 @@ pub(crate) async fn run_pending(run: &Arc<Run>, conversation: &mut Conversation)
         run.set_open_calls(conversation.calls());
         for finished in run_batch(run, batch).await? {
             conversation.finished(finished);
+        }
+        hook_events::after_calls(run, conversation).await?;
+        if hook_events::notes(run, conversation)?.stop.is_some() {
+            return Ok(());
         }
     }
     Ok(())
@@ -86,6 +93,7 @@ async fn run_batch(run: &Arc<Run>, batch: Vec<StoredToolCall>) -> Result<Vec<Sto
         let result = placeholder(&call, prompts::MAY_HAVE_RUN);
         finished.push(finish(run, call, CallStatus::MayHaveRun, None, result).await?);
     }
+    let Some(to_start) = hook_events::before_calls(run, to_start).await? else { return Ok(finished) };
     let Some((to_start, denied)) = judge_calls(run, to_start).await? else { return Ok(finished) };
     for (call, why) in denied {
         finished.push(deny(run, call, why).await?);
@@ -138,7 +146,7 @@ fn tool_context(run: &Arc<Run>, call: &StoredToolCall) -> Result<ToolContext, Ru
         call: call.key.clone(),
         call_id: call.call.clone(),
         rules: std::iter::once(Arc::clone(&run.kernel.rules)).chain(rules).collect(),
-        skills: Arc::clone(&run.kernel.skills),
+        skills: folder_notes::skills(run)?,
         start_slot: None,
     })
 }
@@ -151,6 +159,7 @@ async fn perform_all(
     mut finished: Vec<StoredToolCall>,
 ) -> Result<Vec<StoredToolCall>, RunError> {
     let mut running = tokio::task::JoinSet::new();
+    let workspace = Arc::clone(&context.workspace);
     let mut slots = start_slots(to_start.iter().filter(|call| starts_runs(run, call)).count());
     for (index, call) in to_start.iter().enumerate() {
         run.emit(EventKind::CallStarted {
@@ -187,11 +196,13 @@ async fn perform_all(
             false => CallStatus::Done,
         };
         let ToolOutput { mut blocks, is_error, seen, fetches, .. } = output;
-        blocks.extend(run.emit_disarmed().iter().map(|text| text_block(&format!("\n[{text}]"))));
+        let disarmed = run.emit_disarmed();
+        blocks.extend(disarmed.iter().map(|text| text_block(&format!("\n[{}]", fence::fenced(text)))));
         let blocks = picture::for_model(&run.row.model, blocks);
         let result = ToolResult { call: call.call.clone(), blocks, is_error, server: false };
         let id = call.call.clone();
-        finished.push(finish_with(run, call, (status, None), result, (seen, fetches), took).await?);
+        let folders = folder_notes::of_files(run, &workspace, &seen)?;
+        finished.push(finish_with(run, call, (status, None), result, (seen, fetches), folders, took).await?);
         crash::note(&format!("recorded {id}"));
         crash::point("call.commit.after");
     }
@@ -201,57 +212,6 @@ async fn perform_all(
         finished.push(abandon_call(run, call).await?);
     }
     Ok(finished)
-}
-
-/// Separates the calls that may be made from those that are denied, with the reasons. Returns `None` if a stop was
-/// requested during a question.
-async fn judge_calls(
-    run: &Arc<Run>,
-    calls: Vec<StoredToolCall>,
-) -> Result<Option<(Vec<StoredToolCall>, Vec<(StoredToolCall, String)>)>, RunError> {
-    let kernel = &run.kernel;
-    let skills = skill_limits::skills_in_use(run)?;
-    let base = match &run.bounds.allowed {
-        None => Arc::clone(&kernel.rules),
-        Some(allowed) => {
-            let mut rules = PermissionRules::clone(&kernel.rules);
-            rules.add_project_exceptions(allowed);
-            Arc::new(rules)
-        }
-    };
-    let (mut allowed, mut denied) = (Vec::new(), Vec::new());
-    for call in calls {
-        // The tool itself reports an input that is not JSON.
-        let input = serde_json::from_slice(&call.input).unwrap_or_default();
-        let judged = |rules: &PermissionRules| rules.judge(&call.name, &input, &kernel.workspace);
-        let all = run.bounds.rules.iter().fold(judged(&base), |known, rules| known.and(judged(rules)));
-        let by_skills = skill_limits::judge(&skills, &call.name, &input, &kernel.workspace);
-        let why = match fork::judge(run, &call.name, all.and(by_skills)) {
-            Decision::Allow => None,
-            Decision::Deny(why) => Some(why),
-            Decision::Ask(why) => {
-                let question = PermissionQuestion {
-                    agent: run.display_name(),
-                    tool: call.name.clone(),
-                    input: String::from_utf8_lossy(&call.input).into_owned(),
-                    why,
-                };
-                let answer = tokio::select! {
-                    answer = run.ask(&question) => answer,
-                    () = run.stop.wait_for(StopRequest::Pause) => return Ok(None),
-                };
-                match answer {
-                    PermissionAnswer::Yes => None,
-                    PermissionAnswer::No(why) => Some(why),
-                }
-            }
-        };
-        match why {
-            None => allowed.push(call),
-            Some(why) => denied.push((call, why)),
-        }
-    }
-    Ok(Some((allowed, denied)))
 }
 
 /// Denies a call. One that an earlier process started may have had an effect, and the run that it started continues.
@@ -325,7 +285,7 @@ async fn finish(
     reason: Option<String>,
     result: ToolResult,
 ) -> Result<StoredToolCall, RunError> {
-    finish_with(run, call, (status, reason), result, (Vec::new(), None), Duration::ZERO).await
+    finish_with(run, call, (status, reason), result, (Vec::new(), None), Vec::new(), Duration::ZERO).await
 }
 
 /// Writes a result, with the files that the agent knows from it, and the job whose end it reports.
@@ -335,12 +295,12 @@ async fn finish_with(
     (status, reason): (CallStatus, Option<String>),
     result: ToolResult,
     (seen, fetches): (Vec<SeenFile>, Option<RunId>),
+    folders: Vec<FolderText>,
     took: Duration,
 ) -> Result<StoredToolCall, RunError> {
     let preview = preview::decide(&result);
     let at = run.kernel.clock.millis();
     let (key, kept) = (call.key.clone(), preview.clone());
-    let folders = Vec::new();
     let finished = FinishedCall { key, status, result: result.clone(), preview: kept, seen, folders, at };
     match fetches {
         Some(job) => {
@@ -358,6 +318,12 @@ async fn finish_with(
         let input = String::from_utf8_lossy(&call.input).into_owned();
         let (id, name) = (call.call.clone(), call.name.clone());
         run.emit(EventKind::CallFinished { call: id, name, input, status, text, reason, ms });
+        if status == CallStatus::Done && call.name == MANAGE_TASKS {
+            let tasks = run.kernel.store.on_disk().main().tasks(&run.row.thread)?;
+            let tasks =
+                tasks.iter().map(|task| (tasks::display_name(task), task.status, task.subject.clone()));
+            run.emit(EventKind::TasksChanged { tasks: tasks.collect() });
+        }
     }
     (call.status, call.result, call.preview, call.ended_at) = (status, Some(result), preview, Some(at));
     Ok(call)
@@ -375,7 +341,7 @@ async fn abandon_call(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredTool
 /// Gives a result to a call that does not wait for its sub-agent any more: the answer if there is one. A sub-agent that
 /// still works continues as a job.
 async fn detach_child(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredToolCall, RunError> {
-    let child = ids::child_id(&call.key);
+    let child = open_calls::started_id(&run.kernel.store, &call.key)?;
     // Before its row is read: a run that is at work here ends by itself.
     let is_here = run.tree.member(&child).is_some();
     let output = match started_run(&run.kernel.store, &call)? {
@@ -385,7 +351,7 @@ async fn detach_child(run: &Arc<Run>, call: StoredToolCall) -> Result<StoredTool
                 // It gets its parent's cancel, writes its own end, and cancels the runs below it.
                 jobs::resume_child(run, &child, false).await?;
             }
-            let status = RunStatus::CancelledByParent;
+            let status = run.cancel_status()?;
             ToolOutput::error(unfinished_output(&child, status, prompts::ENDED_WITH_YOU))
         }
         Some(row) if is_unfinished(row.status) => {

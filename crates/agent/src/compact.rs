@@ -7,6 +7,7 @@ use crate::conversation::{Conversation, NextMessage, OpenRequest, WireMessage};
 use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
+use crate::folder_notes;
 use crate::model_call::{self, CallOutcome};
 use crate::prompts::{self, text_block};
 use crate::reminders;
@@ -37,8 +38,11 @@ pub(crate) async fn compact(
     summary.extend(reminders::jobs(run)?);
     summary.extend(reminders::thread_memory(run)?);
     summary.extend(reminders::fork_prompt(run)?);
-    let summary = conversation.encode(summary).map_err(RunError::Encode)?;
     let carried: Vec<WireMessage> = conversation.after_summary(to).to_vec();
+    // Those that came with a message that stays are in that message.
+    let folders = folder_notes::before(run, carried.first().map(|kept| kept.seq))?;
+    summary.extend(folders.iter().map(|text| text_block(text)));
+    let summary = conversation.encode(summary).map_err(RunError::Encode)?;
     let mut messages = vec![message(Role::User, Origin::Summary, summary, Some(text), at)];
     messages
         .extend(carried.into_iter().map(|kept| message(kept.role, Origin::Carried, kept.bytes, None, at)));

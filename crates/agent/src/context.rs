@@ -19,8 +19,10 @@ use crate::tools;
 
 /// Files with a project's instructions for agents.
 const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-/// Length of the part of such a file that is included, and the length of the longest file that is read.
+/// Length of the part of such a file that is included, in the workspace and in a folder of it, and the length of the longest file
+/// that is read.
 const MAX_INSTRUCTIONS: usize = 32 << 10;
+const MAX_FOLDER_INSTRUCTIONS: usize = 16 << 10;
 const MAX_FILE: u64 = 4 << 20;
 /// Maximum number of recent conversations.
 const THREADS: usize = 5;
@@ -40,7 +42,7 @@ impl Kernel {
     pub(crate) fn context(&self, workspace: &str) -> Result<String, RunError> {
         let reads = self.store.main();
         let parts = [
-            instructions(&self.workspace),
+            instructions(&self.workspace, None),
             skills(&self.skills),
             connected(&self.tools.servers()),
             memory_list(&reads.memory(None::<&ThreadId>)?),
@@ -57,7 +59,7 @@ impl Kernel {
     /// Returns the context of a sub-agent: nothing of its parent's conversation.
     pub(crate) fn sub_context(&self, parent: &Run, task: Option<&Task>) -> Result<String, RunError> {
         let parts = [
-            instructions(&self.workspace),
+            instructions(&self.workspace, None),
             skills(&self.skills),
             connected(&self.tools.servers()),
             memory_list(&self.store.main().memory(Some(&parent.row.thread))?),
@@ -101,42 +103,51 @@ fn task_text(task: &Task) -> String {
 }
 
 fn attempt_text(TaskAttempt { run, status, error, final_text }: &TaskAttempt) -> String {
-    let text = final_text.trim();
+    let text = final_text.as_deref().map(str::trim).unwrap_or_default();
     let answer = match text.char_indices().nth(ATTEMPT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{}…\n", &text[..end]),
+        None if text.is_empty() => String::new(),
+        None => format!("{text}\n"),
     };
     let answer = fenced(&answer);
     let error = error.as_deref().map(|error| format!("error: {}\n", prompts::cut(error, ATTEMPT)));
     let error = fenced(&error.unwrap_or_default());
-    format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{error}{answer}\n</attempt>\n")
+    format!("<attempt run_id=\"{run}\" status=\"{status}\">\n{error}{answer}</attempt>\n")
 }
 
-/// Returns the project's instructions. Unreadable files are skipped.
-fn instructions(workspace: &crate::Workspace) -> Option<String> {
-    let mut files: Vec<(&str, String)> = Vec::new();
+/// Returns the instructions of the workspace, or of a folder in it. Unreadable files are skipped.
+pub(crate) fn instructions(workspace: &crate::Workspace, folder: Option<&Path>) -> Option<String> {
+    let mut files: Vec<(String, String)> = Vec::new();
     for name in INSTRUCTIONS {
-        let Ok(bytes) = workspace.read(Path::new(name), MAX_FILE) else { continue };
+        let path = folder.map_or_else(|| name.into(), |folder| folder.join(name));
+        let Ok(bytes) = workspace.read(&path, MAX_FILE) else { continue };
         let text = String::from_utf8_lossy(&bytes).trim().to_owned();
         // Often one of them is a link to the other, or a copy.
         if !text.is_empty() && files.iter().all(|(_, other)| *other != text) {
-            files.push((name, text));
+            files.push((folder_name(&path), text));
         }
     }
-    let files: Vec<String> = files.iter().map(|(name, text)| file(name, text)).collect();
+    let most = if folder.is_some() { MAX_FOLDER_INSTRUCTIONS } else { MAX_INSTRUCTIONS };
+    let place = if folder.is_some() { "the folder" } else { "the workspace" };
+    let files: Vec<String> = files.iter().map(|(name, text)| file(name, text, place, most)).collect();
     (!files.is_empty()).then(|| files.join("\n\n"))
 }
 
-fn file(name: &str, text: &str) -> String {
-    let cut = text.floor_char_boundary(MAX_INSTRUCTIONS);
+/// Returns a path of the workspace as the name in a tag.
+pub(crate) fn folder_name(path: &Path) -> String {
+    fenced(&path.display().to_string().replace(['\n', '"', '`', '<', '>'], " "))
+}
+
+fn file(name: &str, text: &str, place: &str, most: usize) -> String {
+    let cut = text.floor_char_boundary(most);
     let rest = match text.len() - cut {
         0 => String::new(),
         rest => format!("\n[{rest} more bytes: use `read`]"),
     };
-    format!("`{name}` of the workspace:\n<file name=\"{name}\">\n{}{rest}\n</file>", fenced(&text[..cut]))
+    format!("`{name}` of {place}:\n<file name=\"{name}\">\n{}{rest}\n</file>", fenced(&text[..cut]))
 }
 
-fn skills(skills: &[Skill]) -> Option<String> {
+pub(crate) fn skills(skills: &[Skill]) -> Option<String> {
     let line = |skill: &Skill| fenced(&format!("\n- {}: {}", skill.name, tasks::short(&skill.description)));
     let listed: String = skills.iter().take(SKILLS).map(line).collect();
     let more = match skills.len().saturating_sub(SKILLS) {

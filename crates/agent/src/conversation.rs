@@ -49,6 +49,8 @@ pub(crate) struct Conversation {
     pub(crate) repaired: bool,
     /// The inbox entries for the next turn.
     inbox: Vec<InboxEntry>,
+    /// Texts that follow the last reply and its results: of hooks, and instructions of folders.
+    notes: Vec<String>,
 }
 
 /// Denied calls since the last prompt.
@@ -217,7 +219,19 @@ impl Conversation {
             open: None,
             repaired: false,
             inbox: Vec::new(),
+            notes: Vec::new(),
         }
+    }
+
+    /// Sets the texts that follow the last reply and its results.
+    pub(crate) fn set_notes(&mut self, notes: Vec<String>) {
+        self.notes = notes;
+    }
+
+    /// Returns the last message if it is a reply.
+    pub(crate) fn last_reply(&self) -> Option<Seq> {
+        let last = self.messages.last().filter(|_| matches!(self.last, Last::Reply { .. }));
+        last.map(|message| message.seq)
     }
 
     /// Sets the inbox entries for the next turn.
@@ -271,6 +285,10 @@ impl Conversation {
             Last::Reply { stop: Some(StopReason::PauseTurn), .. } => {
                 return self.ask(settings, Vec::new(), true);
             }
+            // A hook prevents the end of the turn.
+            Last::Reply { .. } if !self.notes.is_empty() => {
+                self.notes.iter().map(|text| text_block(text)).collect()
+            }
             // A reply before the last inbox entry is not the answer.
             Last::Reply { .. } if !self.inbox.is_empty() => Vec::new(),
             Last::Reply { .. } if waits => return Next::End(RunStatus::Completed),
@@ -316,6 +334,12 @@ impl Conversation {
         }
     }
 
+    /// Returns whether the last reply is an answer that was not cut off.
+    pub(crate) fn is_complete(&self) -> bool {
+        let is_cut = |stop: &StopReason| matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow);
+        self.is_answered() && !matches!(&self.last, Last::Reply { stop: Some(stop), .. } if is_cut(stop))
+    }
+
     /// Returns the text that asks to correct an answer that does not match the schema. It is sent once.
     fn repair(&self, settings: &RunSettings) -> Option<String> {
         let schema = settings.output_schema.as_ref()?;
@@ -345,9 +369,12 @@ impl Conversation {
         }
     }
 
-    /// Returns the results of the last reply's calls, as the model sees them.
+    /// Returns the results of the last reply's calls, as the model sees them, and the texts that follow them.
     pub(crate) fn results(&self) -> Vec<Block> {
-        self.calls().iter().filter_map(call_block).collect()
+        let results: Vec<Block> = self.calls().iter().filter_map(call_block).collect();
+        let notes = self.notes.iter().filter(|_| !results.is_empty()).map(|text| text_block(text));
+        let notes: Vec<Block> = notes.collect();
+        results.into_iter().chain(notes).collect()
     }
 
     /// Takes the open request of an earlier process.

@@ -1,10 +1,11 @@
 //! The settings in `offshoot.toml`, except for providers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::hooks::{HookSet, HookTables, UnusedHook};
 use crate::mcp::{self, ServerConfig};
 use crate::permission::{PermissionRules, RuleList};
 use crate::provider::ConfigError;
@@ -24,13 +25,20 @@ pub struct RunDefaults {
     pub without_sandbox: bool,
     /// The permission rules.
     pub rules: PermissionRules,
+    /// The calls that the user has allowed for good, by workspace.
+    pub workspaces: Vec<(PathBuf, PermissionRules)>,
     /// The limits of a run tree.
     pub tree_limits: TreeLimits,
+    /// The hooks.
+    pub hooks: HookSet,
+    /// Settings of Claude Code whose hooks are to be read, too: paths as the user wrote them.
+    pub claude_settings: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    hooks: Option<Spanned<HookTables>>,
     model: Option<String>,
     sandbox: Option<Spanned<Sandbox>>,
     permissions: Option<Permissions>,
@@ -38,6 +46,16 @@ struct File {
     web_fetch: Option<Spanned<WebFetch>>,
     mcp: Option<Spanned<mcp::ServerTables>>,
     sub_agents: Option<Spanned<SubAgents>>,
+    #[serde(default)]
+    workspace: Vec<Spanned<WorkspaceRules>>,
+}
+
+/// Rules for one workspace, as the answer `always` adds them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkspaceRules {
+    path: PathBuf,
+    allow: Vec<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -141,7 +159,21 @@ impl RunDefaults {
                 return Err(mistake(text, file, at, why));
             }
         }
+        if let Some(tables) = parsed.hooks {
+            let tables = tables.into_inner();
+            self.hooks.extend(tables.hooks(file).map_err(|(at, why)| mistake(text, file, at, why))?);
+            self.claude_settings.extend(tables.claude_settings);
+        }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?);
+        for workspace in parsed.workspace {
+            let WorkspaceRules { path, allow } = workspace.into_inner();
+            let mut rules = PermissionRules::default();
+            for rule in &allow {
+                let added = rules.add_always(rule.get_ref());
+                added.map_err(|why| mistake(text, file, rule.span().start, why))?;
+            }
+            self.workspaces.push((path, rules));
+        }
         self.model = parsed.model.or(self.model.take());
         if let Some(sub_agents) = parsed.sub_agents {
             let said = sub_agents.get_ref().apply(&mut self.tree_limits);
@@ -156,10 +188,52 @@ impl RunDefaults {
         Ok(())
     }
 
-    /// Adds the settings of a project's file that the user has accepted. It may set everything but the sandbox.
+    /// Returns the rules for a folder: those of everywhere, and what the user has allowed there for good.
+    pub fn rules_in(&self, folder: &Path) -> PermissionRules {
+        let mut rules = self.rules.clone();
+        let here = self.workspaces.iter().filter(|(path, _)| path == folder);
+        here.for_each(|(_, more)| rules.extend(more.clone()));
+        rules
+    }
+
+    /// Adds the settings of a project's file that the user has accepted. It may set everything but the sandbox and the rules for
+    /// workspaces. Its hooks run in the sandbox.
     pub fn merge_accepted_project_file(&mut self, text: &str, file: &Path) -> Result<(), ConfigError> {
-        no_sandbox(&parse(text, file)?.sandbox, text, file)?;
-        self.merge_user_file(text, file)
+        let parsed = parse(text, file)?;
+        no_sandbox(&parsed.sandbox, text, file)?;
+        no_workspaces(&parsed.workspace, text, file)?;
+        if let Some(tables) = parsed.hooks {
+            let (at, tables) = (tables.span().start, tables.into_inner());
+            if tables.leaves_sandbox() || !tables.claude_settings.is_empty() {
+                let why = "hooks of a project run in the sandbox, and name no other settings";
+                return Err(mistake(text, file, at, why.to_owned()));
+            }
+        }
+        let own = (std::mem::take(&mut self.hooks), std::mem::take(&mut self.claude_settings));
+        self.merge_user_file(text, file)?;
+        let theirs = std::mem::replace(&mut self.hooks, own.0).into_project_hooks();
+        self.hooks.extend(theirs);
+        self.claude_settings = own.1;
+        Ok(())
+    }
+
+    /// Adds the hooks of settings of Claude Code: the user's own, or those of a project that the user has accepted. Returns what
+    /// is not used.
+    pub fn merge_claude_hooks(
+        &mut self,
+        text: &str,
+        file: &Path,
+        is_project: bool,
+    ) -> Result<Vec<UnusedHook>, ConfigError> {
+        let read = HookSet::read_claude(text, file);
+        let (hooks, unused) = read.map_err(|(line, why)| ConfigError::File {
+            file: file.to_owned(),
+            line,
+            why,
+            hint: Some(format!("jq .hooks {}", file.display())),
+        })?;
+        self.hooks.extend(if is_project { hooks.into_project_hooks() } else { hooks });
+        Ok(unused)
     }
 
     /// Adds the settings of a project's file: it may choose a model and restrict permissions, and nothing else.
@@ -178,6 +252,9 @@ impl RunDefaults {
         if let Some(servers) = parsed.mcp {
             return own("MCP servers", "mcp", servers.span().start);
         }
+        if let Some(hooks) = parsed.hooks {
+            return own("hooks", "hooks", hooks.span().start);
+        }
         if let Some(sub_agents) = parsed.sub_agents {
             return own("limits of sub-agents", "sub_agents", sub_agents.span().start);
         }
@@ -188,6 +265,7 @@ impl RunDefaults {
         }
         self.rules.extend(permissions(parsed.permissions.as_ref(), text, file)?.into_project_rules());
         no_sandbox(&parsed.sandbox, text, file)?;
+        no_workspaces(&parsed.workspace, text, file)?;
         self.model = parsed.model.or(self.model.take());
         Ok(())
     }
@@ -197,6 +275,12 @@ fn no_sandbox(said: &Option<Spanned<Sandbox>>, text: &str, file: &Path) -> Resul
     let Some(sandbox) = said else { return Ok(()) };
     let why = "a project cannot change the sandbox: put `sandbox` into your own `offshoot.toml`";
     Err(mistake(text, file, sandbox.span().start, why.to_owned()))
+}
+
+fn no_workspaces(said: &[Spanned<WorkspaceRules>], text: &str, file: &Path) -> Result<(), ConfigError> {
+    let Some(workspace) = said.first() else { return Ok(()) };
+    let why = "a project cannot set rules for workspaces: put `[[workspace]]` into your own `offshoot.toml`";
+    Err(mistake(text, file, workspace.span().start, why.to_owned()))
 }
 
 fn permissions(said: Option<&Permissions>, text: &str, file: &Path) -> Result<PermissionRules, ConfigError> {

@@ -32,7 +32,9 @@ impl Kernel {
         let finished = EventKind::Finished {
             status: row.status,
             final_text: row.final_text,
+            partial_text: row.partial_text,
             error: row.error,
+            denied_calls: self.store.run(id).denied_calls()?,
             usage: totals.usage,
             cost_microusd: (totals.unpriced == 0).then_some(totals.cost_microusd),
         };
@@ -52,7 +54,7 @@ impl Kernel {
     }
 }
 
-/// Ends a run that no process is at work on, and all runs below it. With a whole tree it also ends the commands that the
+/// Ends a run that no process is at work on, and all runs below it, for the user. With a whole tree it also ends the commands that the
 /// tree has left. Returns the runs that were ended, the lowest first, with the reports of forks.
 pub async fn end_tree(
     store: &Store,
@@ -89,14 +91,13 @@ async fn end_runs(
 ) -> Result<Vec<(RunId, Option<ForkReport>)>, StoreError> {
     let (mut agents, mut left, mut reports) = (HashMap::new(), HashMap::new(), HashMap::new());
     for run_row in store.runs(&Filter { below: Some(run.clone()), ..Filter::default() })? {
-        let status =
-            if run_row.id == *run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
         let ms = u64::try_from(at.0 - run_row.created_at.0).unwrap_or_default();
-        let final_text = FinalText::of(&store.run(&run_row.id).messages()?).last().map(str::to_owned);
+        let partial_text = FinalText::of(&store.run(&run_row.id).messages()?).last().map(str::to_owned);
         let results = open_calls::abandoned(store, &run_row.id, at)?;
-        let mut record = FinalRecord { final_text, fork: None, results };
+        let mut record = FinalRecord { partial_text, fork: None, results };
         if run_row.kind == RunKind::Fork
-            && let Some((end, report)) = fork::report(store, &store.run(&run_row.id).row()?, status, ms)
+            && let Some((end, report)) =
+                fork::report(store, &store.run(&run_row.id).row()?, RunStatus::CancelledByUser, ms)
         {
             record.fork = Some(end);
             reports.insert(run_row.id.clone(), report);

@@ -3,12 +3,37 @@
 use session::Block;
 
 /// Tags around quoted text.
-const TAGS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts"];
+const TAGS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts", "hook"];
 
 /// Tags with which we tell a model something outside of tool results. Tags that are common in HTML and XML are not among
 /// them, so that files with those are shown exactly.
-const CONTROL_TAGS: &[&str] =
-    &["context", "fork", "job_ended", "jobs", "output_schema", "prior_attempts", "tasks"];
+const CONTROL_TAGS: &[&str] = &[
+    "context",
+    "fork",
+    "hook",
+    "incoming_message",
+    "job_ended",
+    "jobs",
+    "output_schema",
+    "prior_attempts",
+    "tasks",
+];
+
+/// Tags with which other harnesses and providers speak to models. A model may believe them, too.
+const FOREIGN_TAGS: &[&str] = &[
+    "system_reminder",
+    "system_notification",
+    "system_message",
+    "system_prompt",
+    "system_instruction",
+    "system_instructions",
+    "task_notification",
+    "function_calls",
+    "function_results",
+];
+
+/// Characters that begin a tag, or look like it.
+const OPENERS: [char; 3] = ['<', '\u{ff1c}', '\u{fe64}'];
 
 /// Longest name that is compared with a tag.
 const LONGEST_NAME: usize = 32;
@@ -21,7 +46,7 @@ const NOTE: &str =
 const LONGEST: usize = 1000;
 
 /// Returns the text so that it cannot close the tag around it: `</context>` becomes `<\/context>`. Invisible characters are
-/// removed.
+/// removed, and tags like `<job_ended>` are made inert.
 pub(crate) fn fenced(text: &str) -> String {
     let visible: String = text.chars().filter(|c| is_visible(*c)).collect();
     let mut fenced = String::with_capacity(visible.len());
@@ -34,7 +59,8 @@ pub(crate) fn fenced(text: &str) -> String {
         }
         rest = behind;
     }
-    fenced + rest
+    let fenced = fenced + rest;
+    without_control_tags(&fenced).unwrap_or(fenced)
 }
 
 /// Returns whether one of our tags is closed after the `<`.
@@ -49,12 +75,13 @@ fn closes(behind: &str) -> bool {
 }
 
 /// Makes our tags in a tool result inert: `<job_ended …>` becomes `&lt;job_ended …>`. This applies to all tools, since
-/// each may return text that others wrote.
+/// each may return text that others wrote. A tag may begin in one block and end in the next.
 pub(crate) fn inert(mut blocks: Vec<Block>) -> Vec<Block> {
     let mut is_changed = false;
-    for block in &mut blocks {
-        if let Block::Text { text } = block
-            && let Some(inert) = without_control_tags(text)
+    for at in (0..blocks.len()).rev() {
+        let next = text_from(&blocks[at + 1..]);
+        if let Block::Text { text } = &mut blocks[at]
+            && let Some(inert) = replace_tags(text, &next)
         {
             *text = inert;
             is_changed = true;
@@ -64,27 +91,42 @@ pub(crate) fn inert(mut blocks: Vec<Block>) -> Vec<Block> {
     blocks
 }
 
+/// Returns the beginning of the text with which these blocks start.
+fn text_from(blocks: &[Block]) -> String {
+    let texts = blocks.iter().map_while(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.flat_map(str::chars).take(LONGEST).collect()
+}
+
 /// Replaces the `<` of our tags. Returns `None` if the text has none.
 pub(crate) fn without_control_tags(text: &str) -> Option<String> {
-    let mut parts = text.split('<');
-    let mut inert = parts.next().unwrap_or_default().to_owned();
-    let mut is_changed = false;
-    for behind in parts {
-        let is_control = is_control_tag(behind);
-        is_changed |= is_control;
-        inert.push_str(if is_control { "&lt;" } else { "<" });
-        inert.push_str(behind);
+    replace_tags(text, "")
+}
+
+/// Replaces the `<` of our tags in a text that `next` follows.
+fn replace_tags(text: &str, next: &str) -> Option<String> {
+    let mut inert = String::with_capacity(text.len());
+    let mut copied = 0;
+    for (at, opener) in text.match_indices(OPENERS) {
+        let behind = &text[at + opener.len()..];
+        if is_control_tag(behind.chars().chain(next.chars())) {
+            inert.push_str(&text[copied..at]);
+            inert.push_str("&lt;");
+            copied = at + opener.len();
+        }
     }
-    is_changed.then_some(inert)
+    (copied > 0).then(|| inert + &text[copied..])
 }
 
 /// Returns whether the text after a `<` begins or ends one of our tags.
-fn is_control_tag(behind: &str) -> bool {
+fn is_control_tag(behind: impl Iterator<Item = char>) -> bool {
     let is_part = |c: &char| c.is_ascii_alphanumeric() || "_-:.".contains(*c);
-    let letters = behind.chars().filter(|c| is_visible(*c) && !matches!(c, '\u{fe0e}' | '\u{fe0f}'));
+    let letters = behind.filter(|c| is_visible(*c) && !matches!(c, '\u{fe0e}' | '\u{fe0f}'));
     let name = letters.skip_while(|c| c.is_whitespace() || *c == '/').take_while(is_part);
-    let name: String = name.take(LONGEST_NAME).collect();
-    CONTROL_TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(&name))
+    let name: String = name.take(LONGEST_NAME).map(|c| if c == '-' { '_' } else { c }).collect();
+    CONTROL_TAGS.iter().chain(FOREIGN_TAGS).any(|tag| tag.eq_ignore_ascii_case(&name))
 }
 
 /// Introduces text that was written by strangers.
@@ -112,6 +154,13 @@ mod tests {
             ("<\u{200b}job\u{2060}_ended>", "&lt;\u{200b}job\u{2060}_ended>"),
             ("<\u{fe0f}/cont\u{fe0e}ext", "&lt;\u{fe0f}/cont\u{fe0e}ext"),
             ("<<context>", "<&lt;context>"),
+            ("<system-reminder>", "&lt;system-reminder>"),
+            ("</System_Reminder", "&lt;/System_Reminder"),
+            ("<job-ended>", "&lt;job-ended>"),
+            ("\u{ff1c}job_ended\u{ff1e}\u{fe64}tasks", "&lt;job_ended\u{ff1e}&lt;tasks"),
+            ("{\"a\":\"<\\u200bjobs><jobs>\"}", "{\"a\":\"<\\u200bjobs>&lt;jobs>\"}"),
+            ("<job\u{1}_ended", "&lt;job\u{1}_ended"),
+            ("&lt;tasks><tasks", "&lt;tasks>&lt;tasks"),
         ] {
             assert_eq!(without_control_tags(text).as_deref(), Some(expected), "{text:?}");
         }
@@ -128,6 +177,39 @@ mod tests {
         }
         let long = format!("<{}", " ".repeat(1_000)).repeat(1_000);
         assert_eq!(without_control_tags(&long), None);
+    }
+
+    #[test]
+    fn a_tag_in_two_blocks_is_inert() {
+        let block = |text: &str| Block::Text { text: text.to_owned() };
+        for parts in [
+            &["a <job_", "ended id>"][..],
+            &["<", "tasks>"],
+            &["</", "job", "_ended>"],
+            &["<\u{200b}", "\n/jobs"],
+        ] {
+            let blocks = inert(parts.iter().map(|text| block(text)).collect());
+            let Block::Text { text } = &blocks[0] else { panic!("{blocks:?}") };
+            assert!(text.contains("&lt;") && !text.contains('<'), "{parts:?}: {text}");
+            assert_eq!(blocks.last(), Some(&block(NOTE)), "{parts:?}");
+        }
+        let other = vec![block("a <"), Block::Document { name: None }, block("tasks")];
+        assert_eq!(inert(other.clone()), other);
+    }
+
+    #[test]
+    fn quoted_text_has_no_tags_of_ours() {
+        for (text, expected) in [
+            ("<job_ended id=\"x\">", "&lt;job_ended id=\"x\">"),
+            (
+                "<Context> <system-reminder>x</system-reminder>",
+                "&lt;Context> &lt;system-reminder>x&lt;/system-reminder>",
+            ),
+            ("<j\u{200b}obs>", "&lt;jobs>"),
+            ("<p><file>", "<p><file>"),
+        ] {
+            assert_eq!(fenced(text), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The end of a run: written to the journal first, then emitted.
 
-use store::{RunEnd, RunStatus, UsageTotals};
+use store::{RunEnd, RunStatus, StoreError, UsageTotals};
 
 use crate::conversation::Conversation;
 use crate::crash;
@@ -30,14 +30,17 @@ pub(crate) enum LoopEnd {
     CallsDenied(u32),
     /// The answer was cut off that many times in a row.
     CutOff(u32),
+    /// A hook ends the run, for this reason.
+    StoppedByHook(String),
 }
 
-/// Ends the loop: waits for the runs below, writes the end, and emits it.
+/// Ends the loop: waits for the runs below, writes the end, and emits it. Returns `None` if the run would be completed and
+/// a message has come, so that the loop continues.
 pub(crate) async fn finish(
     run: &Run,
     conversation: &Conversation,
     end: LoopEnd,
-) -> Result<RunOutcome, RunError> {
+) -> Result<Option<RunOutcome>, RunError> {
     let (status, error, failure) = match end {
         LoopEnd::Status(status) => (status, reason(status), None),
         LoopEnd::OverBudget(why) => (RunStatus::Budget, Some(why), None),
@@ -49,6 +52,9 @@ pub(crate) async fn finish(
             let why =
                 format!("the answer reached the output limit {times} times in a row and is still incomplete");
             (RunStatus::Failed, Some(why), None)
+        }
+        LoopEnd::StoppedByHook(why) => {
+            (RunStatus::Failed, Some(format!("a hook ended the run: {why}")), None)
         }
         LoopEnd::GaveUp(failure) => (failed_status(&failure), Some(failure.to_string()), Some(failure)),
     };
@@ -66,14 +72,17 @@ pub(crate) async fn finish(
             end_tree::end_below(run).await?;
         }
     }
-    let final_text = conversation.final_text.last().map(str::to_owned);
-    let mismatch = schema_mismatch(run, status, final_text.as_deref());
+    let texts = LastTexts::of(conversation, status);
+    let mismatch = schema_mismatch(run, status, texts.answer.as_deref());
     let misfits = mismatch.is_some();
     let error = mismatch.or(error);
-    write_end(run, status, final_text.clone(), error.clone(), misfits).await?;
+    match write_end(run, status, &texts, error.clone(), misfits).await {
+        Err(RunError::Store(StoreError::HasMessage(_))) => return Ok(None),
+        written => written?,
+    }
     end_processes(run).await;
-    emit_end(run, status, final_text.clone(), error.clone(), totals(run)?);
-    Ok(RunOutcome { run: run.id().clone(), status, final_text, error, failure })
+    emit_end(run, status, &texts, error.clone(), totals(run)?);
+    Ok(Some(texts.outcome(run, status, error, failure)))
 }
 
 /// Ends a run whose loop failed. The end is written if the journal still works, and emitted in any case.
@@ -87,13 +96,42 @@ pub(crate) async fn finish_broken(run: &Run, error: &RunError) -> RunOutcome {
     run.tree.request_below(run.id(), request);
     run.tree.wait_until_alone(run.id()).await;
     let error = chain(error);
-    let conversation = load(run).ok();
-    let final_text = conversation.and_then(|talk| talk.final_text.last().map(str::to_owned));
+    let texts = load(run).map(|conversation| LastTexts::of(&conversation, status)).unwrap_or_default();
     // The journal may be the reason for the failure.
-    let _ = write_end(run, status, final_text.clone(), Some(error.clone()), false).await;
+    let _ = write_end(run, status, &texts, Some(error.clone()), false).await;
     end_processes(run).await;
-    emit_end(run, status, final_text.clone(), Some(error.clone()), totals(run).unwrap_or_default());
-    RunOutcome { run: run.id().clone(), status, final_text, error: Some(error), failure: None }
+    emit_end(run, status, &texts, Some(error.clone()), totals(run).unwrap_or_default());
+    texts.outcome(run, status, Some(error), None)
+}
+
+/// The last text of a run: its answer, or a text without one. At most one of them is set.
+#[derive(Clone, Default)]
+struct LastTexts {
+    answer: Option<String>,
+    partial: Option<String>,
+}
+
+impl LastTexts {
+    fn of(conversation: &Conversation, status: RunStatus) -> Self {
+        let last = conversation.final_text.last().map(str::to_owned);
+        let is_answer = match status {
+            RunStatus::Completed => true,
+            RunStatus::StepCap => conversation.is_complete(),
+            _ => false,
+        };
+        if is_answer { Self { answer: last, partial: None } } else { Self { answer: None, partial: last } }
+    }
+
+    fn outcome(
+        self,
+        run: &Run,
+        status: RunStatus,
+        error: Option<String>,
+        failure: Option<ProviderFailure>,
+    ) -> RunOutcome {
+        let Self { answer: final_text, partial: partial_text } = self;
+        RunOutcome { run: run.id().clone(), status, final_text, partial_text, error, failure }
+    }
 }
 
 /// Returns why the answer does not match the requested schema.
@@ -110,14 +148,16 @@ fn schema_mismatch(run: &Run, status: RunStatus, answer: Option<&str>) -> Option
 async fn write_end(
     run: &Run,
     status: RunStatus,
-    final_text: Option<String>,
+    texts: &LastTexts,
     error: Option<String>,
     misfits: bool,
 ) -> Result<(), RunError> {
     let at = run.kernel.clock.millis();
     let (fork, report) = fork_end(run, status).unzip();
     let is_paused = status == RunStatus::Paused;
-    let ending = RunEnd { status, final_text, error, misfits, fork: fork.filter(|_| !is_paused), at };
+    let LastTexts { answer: final_text, partial: partial_text } = texts.clone();
+    let fork = fork.filter(|_| !is_paused);
+    let ending = RunEnd { status, final_text, partial_text, error, misfits, fork, at };
     store_end(run, ending).await?;
     let is_kept = back_to_disk(run).await;
     // A paused fork has not ended, but one whose journal is lost cannot be resumed.
@@ -173,15 +213,18 @@ async fn end_processes(run: &Run) {
     }
 }
 
-fn emit_end(
-    run: &Run,
-    status: RunStatus,
-    final_text: Option<String>,
-    error: Option<String>,
-    totals: UsageTotals,
-) {
+fn emit_end(run: &Run, status: RunStatus, texts: &LastTexts, error: Option<String>, totals: UsageTotals) {
     let cost_microusd = (totals.unpriced == 0).then_some(totals.cost_microusd);
-    run.emit(EventKind::Finished { status, final_text, error, usage: totals.usage, cost_microusd });
+    let LastTexts { answer: final_text, partial: partial_text } = texts.clone();
+    run.emit(EventKind::Finished {
+        status,
+        final_text,
+        partial_text,
+        error,
+        denied_calls: run.kernel.store.run(run.id()).denied_calls().unwrap_or_default(),
+        usage: totals.usage,
+        cost_microusd,
+    });
 }
 
 /// Returns the usage of the run and of all runs below it.

@@ -11,7 +11,7 @@ use crate::crash;
 use crate::error::RunError;
 use crate::event::EventKind;
 use crate::fence;
-use crate::ids;
+use crate::open_calls;
 use crate::outcome::is_unfinished;
 use crate::process;
 use crate::prompts;
@@ -37,7 +37,8 @@ pub(crate) async fn resume_children(run: &Arc<Run>, conversation: &Conversation)
         return Ok(());
     }
     let open = conversation.calls().iter().filter(|call| call.status.is_open());
-    let awaited: Vec<RunId> = open.map(|call| ids::child_id(&call.key)).collect();
+    let awaited = open.map(|call| open_calls::started_id(&run.kernel.store, &call.key));
+    let awaited: Vec<RunId> = awaited.collect::<Result<_, _>>()?;
     for Child { run: row, owes } in run.kernel.store.run(run.id()).children()? {
         let continues = match owes {
             Some(owes) => owes,
@@ -55,7 +56,9 @@ pub(crate) async fn resume_children(run: &Arc<Run>, conversation: &Conversation)
             Err(error @ RunError::Settings { .. }) => {
                 let (error, at) = (Some(error.to_string()), run.kernel.clock.millis());
                 let status = RunStatus::Failed;
-                let ending = RunEnd { status, final_text: None, error, misfits: false, fork: None, at };
+                let (final_text, partial_text) = (None, None);
+                let ending =
+                    RunEnd { status, final_text, partial_text, error, misfits: false, fork: None, at };
                 let notice = end_notice(&row.id, &row.agent, &ending).into_bytes();
                 run.kernel.store.finish_job_and_notify_parent(&row.id, ending, notice).await?;
             }
@@ -161,8 +164,9 @@ pub(crate) async fn gather(run: &Run, status: RunStatus) {
 
 /// Writes the notice that reports a job's end to its parent.
 pub(crate) fn end_notice(job: &RunId, agent: &str, ending: &RunEnd) -> String {
-    let RunEnd { status, final_text, error, .. } = ending;
-    let mut answer = final_text.clone().unwrap_or_else(|| prompts::NO_FINAL_TEXT.to_owned());
+    let RunEnd { status, final_text, partial_text, error, .. } = ending;
+    let text = final_text.clone().or_else(|| partial_text.as_deref().map(prompts::partial_text));
+    let mut answer = text.unwrap_or_else(|| prompts::NO_FINAL_TEXT.to_owned());
     let cut = answer.floor_char_boundary(MAX_ANSWER);
     if cut < answer.len() {
         let rest = answer.len() - cut;

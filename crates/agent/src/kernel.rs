@@ -8,8 +8,9 @@ use store::{RunKind, Store};
 
 use crate::cache_warmup::CacheWarmup;
 use crate::clock::RunClock;
-use crate::definition::{Agent, Skill};
+use crate::definition::{Agent, FolderSkills, Skill};
 use crate::event::EventSink;
+use crate::hooks::HookSet;
 use crate::model::ModelClient;
 use crate::permission::{Approver, PermissionRules};
 use crate::provider::Backoff;
@@ -33,6 +34,8 @@ pub struct Kernel {
     pub tools: Arc<Toolbox>,
     /// All skills.
     pub skills: Arc<[Skill]>,
+    /// Finds the skills of folders in the workspace.
+    pub folder_skills: Option<Arc<FolderSkills>>,
     /// All agents.
     pub agents: Arc<[Agent]>,
     /// The provider's model for each tier.
@@ -45,6 +48,8 @@ pub struct Kernel {
     pub shell: ShellConfig,
     /// The user's permission rules.
     pub rules: Arc<PermissionRules>,
+    /// The hooks of the user and of accepted files.
+    pub hooks: Arc<HookSet>,
     /// Answers questions about permissions.
     pub asker: Arc<dyn Approver>,
     /// The time.

@@ -3,15 +3,16 @@
 //! Start at [`Kernel`], then read `agent_loop`. A module uses only the layers below its own:
 //!
 //! 1. entry points: `start`, `side_fork`
-//! 2. the loop: `agent_loop`, `compact`, `calls`, `model_call`, `finish`
-//! 3. the runs below a run: `sub_agents`, `end_tree`, `fork`, `spawn`, `jobs`
-//! 4. one run: `load`, `reminders`, `context`, `skill_limits`, `budget`, `run`, `tree`, `head`, `kernel`
+//! 2. the loop: `agent_loop`, `compact`, `calls`, `approval`, `hook_events`, `model_call`, `finish`
+//! 3. the runs below a run: `sub_agents`, `end_tree`, `fork`, `spawn`, `messages`, `jobs`
+//! 4. one run: `load`, `reminders`, `folder_notes`, `context`, `skill_limits`, `budget`, `run`, `tree`, `head`, `kernel`
 //! 5. tools: `tools`, `mcp`, and their interface in `tool`, through which they reach layer 3
 //! 6. values of a run: `conversation`, `settings`, `event`, `outcome`
-//! 7. access: `definition`, `shell`, `workspace`, `permission`, and `provider` behind `model`
+//! 7. access: `definition`, `hooks`, `shell`, `workspace`, `permission`, and `provider` behind `model`
 //! 8. the base: prompts, ids, errors, limits
 
 mod agent_loop;
+mod approval;
 #[doc(hidden)]
 pub mod bench;
 mod budget;
@@ -30,15 +31,19 @@ mod event;
 mod fence;
 mod final_text;
 mod finish;
+mod folder_notes;
 mod fork;
 mod fork_request;
 mod future;
 mod head;
+mod hook_events;
+mod hooks;
 mod ids;
 mod jobs;
 mod kernel;
 mod load;
 mod mcp;
+mod messages;
 mod model;
 mod model_call;
 mod open_calls;
@@ -88,12 +93,15 @@ pub use event::{EVENTS_FORMAT, EventKind, EventSink, ForkReport, PriorUsage, Run
 pub use fork::ForkPoint;
 pub use fork_request::{ForkPermissions, ForkRequest, MessageListener};
 pub use future::BoxFuture;
+pub use hooks::{HookSet, UnusedHook};
 pub use kernel::Kernel;
 pub use mcp::{ServerConfig, ServerPaths, ToolServers};
+pub use messages::user_message;
 pub use model::ModelClient;
 pub use outcome::RunOutcome;
 pub use permission::{
     Approver, Decision, NoApprover, PermissionAnswer, PermissionQuestion, PermissionRules, RuleList,
+    workspace_settings,
 };
 pub use process::is_lease_holder_alive;
 pub use prompts::NO_FINAL_TEXT;

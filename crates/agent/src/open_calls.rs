@@ -1,7 +1,9 @@
 //! Results for calls that will not be made any more.
 
 use session::{RunId, ToolResult};
-use store::{CallStatus, FinishedCall, Millis, Policy, RunStatus, Store, StoreError, StoredToolCall};
+use store::{
+    CallKey, CallStatus, FinishedCall, Millis, Policy, RunStatus, Store, StoreError, StoredToolCall,
+};
 
 use crate::conversation::placeholder;
 use crate::fence;
@@ -17,9 +19,19 @@ pub(crate) fn starts_runs(tools: &Toolbox, call: &StoredToolCall) -> bool {
     tools.find(&call.name).is_some_and(|tool| tool.starts_runs())
 }
 
-/// Returns the run that a call has started.
+/// Returns the run that a call has sent a message to, which continues it if it had ended.
+pub(crate) fn addressee(store: &Store, call: &CallKey) -> Result<Option<RunId>, StoreError> {
+    store.run(&call.run).addressee(call)
+}
+
+/// Returns the id of the run that a call starts or has continued.
+pub(crate) fn started_id(store: &Store, call: &CallKey) -> Result<RunId, StoreError> {
+    Ok(addressee(store, call)?.unwrap_or_else(|| ids::child_id(call)))
+}
+
+/// Returns the run that a call has started or continued.
 pub(crate) fn started_run(store: &Store, call: &StoredToolCall) -> Result<Option<store::Run>, StoreError> {
-    match store.run(&ids::child_id(&call.key)).row() {
+    match store.run(&started_id(store, &call.key)?).row() {
         Err(StoreError::NoRun(_)) => Ok(None),
         row => row.map(Some),
     }
@@ -43,7 +55,7 @@ pub(crate) fn as_result(call: &StoredToolCall, output: ToolOutput) -> (CallStatu
     (status, ToolResult { call: call.call.clone(), blocks: fence::inert(blocks), is_error, server: false })
 }
 
-/// Returns the results for the open calls of a run that is ended, together with all runs below it, while no process is
+/// Returns the results for the open calls of a run that the user ends, together with all runs below it, while no process is
 /// at work on it.
 pub(crate) fn abandoned(store: &Store, run: &RunId, at: Millis) -> Result<Vec<FinishedCall>, StoreError> {
     let mut calls = store.run(run).tool_calls()?;
@@ -57,7 +69,7 @@ pub(crate) fn abandoned(store: &Store, run: &RunId, at: Millis) -> Result<Vec<Fi
         let (status, result) = match child {
             None => no_result(&tools, &call),
             Some(row) if is_unfinished(row.status) => {
-                let text = unfinished_output(&row.id, RunStatus::CancelledByParent, prompts::ENDED_WITH_YOU);
+                let text = unfinished_output(&row.id, RunStatus::CancelledByUser, prompts::ENDED_WITH_YOU);
                 as_result(&call, ToolOutput::error(text))
             }
             Some(row) => as_result(&call, sub_agent_output(&RunOutcome::of(row), None)),

@@ -12,8 +12,10 @@ pub struct RunOutcome {
     pub run: RunId,
     /// Its status.
     pub status: RunStatus,
-    /// Its last text.
+    /// Its answer.
     pub final_text: Option<String>,
+    /// Its last text, if it has no answer.
+    pub partial_text: Option<String>,
     /// The reason for a status other than `completed`.
     pub error: Option<String>,
     /// The provider's failure, if that ended the loop.
@@ -23,8 +25,8 @@ pub struct RunOutcome {
 impl RunOutcome {
     /// Returns the outcome of a run that ended earlier.
     pub(crate) fn of(row: store::Run) -> Self {
-        let store::Run { id, status, final_text, error, .. } = row;
-        Self { run: id, status, final_text, error, failure: None }
+        let store::Run { id, status, final_text, partial_text, error, .. } = row;
+        Self { run: id, status, final_text, partial_text, error, failure: None }
     }
 }
 

@@ -14,10 +14,11 @@ use crate::future::BoxFuture;
 use crate::ids;
 use crate::kernel::Kernel;
 use crate::outcome::RunOutcome;
-use crate::permission::{PermissionAnswer, PermissionQuestion, PermissionRules, RuleList};
+use crate::permission::{PermissionRules, RuleList};
 use crate::provider::HttpAttempt;
 use crate::settings::RunSettings;
 use crate::stop::{StopHandle, StopRequest, StopSignal};
+use crate::tasks;
 use crate::tool::Toolbox;
 use crate::tree::{Member, Tree};
 
@@ -209,6 +210,21 @@ impl Run {
         }
     }
 
+    /// Returns what it was asked, in a few words: the subject of its task, or the beginning of its prompt. A run at the top
+    /// of a tree has the user's prompt and needs none.
+    pub(crate) fn subject(&self) -> Option<String> {
+        if self.is_root() {
+            return None;
+        }
+        let store = &self.kernel.store;
+        let tasks = self.row.task.as_ref().and_then(|_| store.on_disk().main().tasks(&self.row.thread).ok());
+        let task =
+            tasks.and_then(|tasks| tasks.into_iter().find(|task| Some(&task.id) == self.row.task.as_ref()));
+        let prompt = || store.run(self.id()).first_prompt().ok().flatten();
+        let asked = task.map(|task| task.subject).or_else(prompt)?;
+        Some(tasks::short(&asked))
+    }
+
     /// Returns whether it may start other runs.
     pub(crate) fn may_spawn(&self) -> bool {
         self.row.depth < self.kernel.tree_limits.max_depth
@@ -219,12 +235,24 @@ impl Run {
         Ok(match (self.stop.requested(), self.is_root()) {
             (StopRequest::None, _) => None,
             (StopRequest::Pause, _) => Some(RunStatus::Paused),
-            (StopRequest::Cancel, true) => Some(RunStatus::CancelledByUser),
-            (StopRequest::Cancel, false) => {
-                let own = self.kernel.store.run(self.id()).cancel_status()?;
-                Some(own.unwrap_or(RunStatus::CancelledByParent))
-            }
+            (StopRequest::Cancel, _) => Some(self.cancel_status()?),
         })
+    }
+
+    /// Returns the status of a cancelled run. It depends on who made the request, to this run or to one above it.
+    pub(crate) fn cancel_status(&self) -> Result<RunStatus, RunError> {
+        let mut run = self;
+        loop {
+            // The request may be in the journal before it has reached the runs above.
+            if let Some(status) = run.kernel.store.run(run.id()).cancel_status()? {
+                return Ok(status);
+            }
+            match &run.parent {
+                Some(parent) => run = parent,
+                None if run.stop.requested() == StopRequest::Cancel => return Ok(RunStatus::CancelledByUser),
+                None => return Ok(RunStatus::CancelledByParent),
+            }
+        }
     }
 
     /// Takes a slot if one is free. Returns whether the run has to wait for one. The main agent never waits.
@@ -300,10 +328,9 @@ impl Run {
         self.progress.open_calls.lock().expect("lock is not poisoned").clone()
     }
 
-    /// Asks the user, when no other run of the tree is asking.
-    pub(crate) async fn ask(&self, question: &PermissionQuestion) -> PermissionAnswer {
-        let _one_at_a_time = self.tree.asking.lock().await;
-        self.kernel.asker.ask(question).await
+    /// Returns whether it, or a run above it, works in the background.
+    pub(crate) fn is_in_background(&self) -> bool {
+        self.is_job || self.parent.as_ref().is_some_and(|parent| parent.is_in_background())
     }
 
     /// Returns whether it has emitted an event.

@@ -45,6 +45,9 @@ pub struct RunSettings {
     /// The rules of its agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<(RuleList, String)>,
+    /// The user's rules about calls that need a question, as the command line had them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<String>,
 }
 
 /// The stored name of a dialect.
@@ -79,6 +82,7 @@ impl RunSettings {
             instructions: None,
             tools: None,
             rules: Vec::new(),
+            ask: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::definition::Skill;
 use crate::error::RunError;
+use crate::folder_notes;
 use crate::permission::{Decision, PermissionRules, RuleList};
 use crate::run::Run;
 use crate::workspace::Workspace;
@@ -17,30 +18,33 @@ const SKILL: &str = "skill";
 
 /// Returns the skills with limits that the run, or a run above it, has read since its last prompt. They are read from the
 /// journal at every call, so that a limit above holds below from then on.
-pub(crate) fn skills_in_use(run: &Run) -> Result<Vec<&Skill>, RunError> {
-    in_use(run, Some(run))
+pub(crate) fn skills_in_use(run: &Run) -> Result<Vec<Skill>, RunError> {
+    in_use(Some(run))
 }
 
 /// Returns those that a run above has read.
-fn skills_above(run: &Run) -> Result<Vec<&Skill>, RunError> {
-    in_use(run, run.parent.as_deref())
+fn skills_above(run: &Run) -> Result<Vec<Skill>, RunError> {
+    in_use(run.parent.as_deref())
 }
 
 /// Returns those that `from` or a run above it has read. A skill that runs in a fork does not limit the fork's parent.
-fn in_use<'a>(run: &'a Run, mut from: Option<&Run>) -> Result<Vec<&'a Skill>, RunError> {
-    let limiting: Vec<&Skill> =
-        run.kernel.skills.iter().filter(|skill| skill.tools.is_some() && !skill.in_fork).collect();
-    if limiting.is_empty() {
-        return Ok(limiting);
-    }
-    let mut read: Vec<Value> = Vec::new();
+fn in_use(mut from: Option<&Run>) -> Result<Vec<Skill>, RunError> {
+    let mut used = Vec::new();
     while let Some(reader) = from {
-        let inputs = reader.kernel.store.run(reader.id()).inputs_since_prompt(SKILL)?;
-        read.extend(inputs.iter().filter_map(|input| serde_json::from_slice(input).ok()));
+        let skills = folder_notes::skills(reader)?;
+        let limiting: Vec<&Skill> =
+            skills.iter().filter(|skill| skill.tools.is_some() && !skill.in_fork).collect();
+        if !limiting.is_empty() {
+            let inputs = reader.kernel.store.run(reader.id()).inputs_since_prompt(SKILL)?;
+            let read: Vec<Value> =
+                inputs.iter().filter_map(|input| serde_json::from_slice(input).ok()).collect();
+            let is_read =
+                |skill: &&Skill| read.iter().any(|input| input["name"].as_str() == Some(&skill.name));
+            used.extend(limiting.into_iter().filter(is_read).cloned());
+        }
         from = reader.parent.as_deref();
     }
-    let is_read = |skill: &&Skill| read.iter().any(|input| input["name"].as_str() == Some(&skill.name));
-    Ok(limiting.into_iter().filter(is_read).collect())
+    Ok(used)
 }
 
 /// Returns the rules of the skills above, for the workspace.
@@ -57,7 +61,7 @@ pub(crate) fn rules_above(run: &Run) -> Option<Arc<PermissionRules>> {
 }
 
 /// Judges a call by skills: each must allow it.
-pub(crate) fn judge(skills: &[&Skill], tool: &str, input: &Value, workspace: &Workspace) -> Decision {
+pub(crate) fn judge(skills: &[Skill], tool: &str, input: &Value, workspace: &Workspace) -> Decision {
     for skill in skills.iter().filter(|_| tool != SKILL) {
         let Some(tools) = &skill.tools else { continue };
         let rules = PermissionRules::stored(&tools.only().into_iter().collect::<Vec<_>>());

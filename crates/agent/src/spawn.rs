@@ -288,8 +288,6 @@ fn find_task(parent: &Run, name: &str) -> Result<Task, String> {
         true => "there are no tasks: create one with `manage_tasks` first, or omit `task_id`".to_owned(),
         false => format!("available: {}", all.iter().map(tasks::display_name).collect::<Vec<_>>().join(", ")),
     };
-    let Some(id) = tasks::parse_id(name, &parent.row.thread) else {
-        return Err(format!("the task `{name}` belongs to another conversation; {}", available()));
-    };
-    all.iter().find(|task| task.id == id).cloned().ok_or_else(|| format!("no task `{name}`; {}", available()))
+    let found = tasks::find(&all, name).cloned();
+    found.ok_or_else(|| format!("this conversation has no task `{name}`; {}", available()))
 }

@@ -10,6 +10,8 @@ use crate::budget::affordable;
 use crate::calls;
 use crate::crash;
 use crate::error::RunError;
+use crate::folder_notes;
+use crate::hook_events;
 use crate::ids;
 use crate::kernel::Kernel;
 use crate::load::load;
@@ -36,6 +38,8 @@ pub struct StartRequest {
     pub tools: Option<Vec<String>>,
     /// The rules of its agent, beside the kernel's.
     pub rules: Vec<(RuleList, String)>,
+    /// The user's rules about calls that need a question, kept for a resumed run.
+    pub ask: Vec<String>,
     /// The provider's name.
     pub provider: String,
     /// The provider's id of the model.
@@ -55,7 +59,7 @@ impl Kernel {
         let limits = affordable(start.limits, &start.model)?;
         let mut settings = RunSettings::new(dialect, &limits, context.clone(), workspace.clone());
         (settings.instructions, settings.tools) = (start.instructions, start.tools);
-        settings.rules = start.rules;
+        (settings.rules, settings.ask) = (start.rules, start.ask);
         let first =
             Message { role: Role::User, blocks: vec![text_block(&context), text_block(&start.prompt)] };
         let message = NewMessage {
@@ -159,6 +163,9 @@ impl Kernel {
     async fn settle(&self, run: &Arc<Run>) -> Result<Option<NewMessage>, RunError> {
         let mut conversation = load(run)?;
         calls::skip_pending(run, &mut conversation).await?;
+        let folders = folder_notes::texts(run, &conversation)?;
+        conversation
+            .set_notes(folders.into_iter().chain(hook_events::notes(run, &conversation)?.texts).collect());
         let blocks = conversation.results();
         if blocks.is_empty() {
             return Ok(None);

@@ -12,6 +12,7 @@ use crate::fork_request::ForkRequest;
 use crate::future::BoxFuture;
 use crate::ids;
 use crate::jobs;
+use crate::messages;
 use crate::outcome::RunOutcome;
 use crate::run::Run;
 use crate::spawn;
@@ -60,6 +61,28 @@ impl CallingRun for SubAgents {
             let member = fork::spawn(&self.0, context, &request, in_background).await?;
             Ok(self.end_of(ids::child_id(&context.call), member))
         })
+    }
+
+    fn continue_child<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        child: &'a RunId,
+        prompt: &'a str,
+        in_background: bool,
+    ) -> BoxFuture<'a, Result<ChildEnd, String>> {
+        Box::pin(async move {
+            let member = messages::continue_child(&self.0, context, child, prompt, in_background).await?;
+            Ok(self.end_of(child.clone(), member))
+        })
+    }
+
+    fn send<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        child: &'a RunId,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(messages::send(&self.0, context, child, text))
     }
 
     fn wait_for<'a>(&'a self, child: &'a RunId, most: Duration) -> BoxFuture<'a, ()> {

@@ -7,8 +7,6 @@ use store::{CallKey, Task, TaskStatus};
 const SHORT: usize = 100;
 
 /// Returns the id of the `n`th task that a call creates, from 1. A repeated call gets the same ids.
-///
-/// Within its thread a task is named by the part after the slash, which is the same in every run of a scenario.
 pub(crate) fn planned_by(call: &CallKey, thread: &ThreadId, n: usize) -> TaskId {
     let CallKey { run, message, position } = call;
     // A thread is named after its first run; other runs add their id.
@@ -16,19 +14,22 @@ pub(crate) fn planned_by(call: &CallKey, thread: &ThreadId, n: usize) -> TaskId 
     TaskId::new(format!("{thread}/{run}{message}.{position}.{n}"))
 }
 
-/// Parses a model's name of a task. Returns `None` for a task of another thread.
-pub(crate) fn parse_id(name: &str, thread: &ThreadId) -> Option<TaskId> {
+/// Finds a task of a thread by the name that a model gives. No name means a task of another thread.
+pub(crate) fn find<'t>(tasks: &'t [Task], name: &str) -> Option<&'t Task> {
     let name = name.trim();
-    match name.split_once('/') {
-        None => Some(TaskId::new(format!("{thread}/{name}"))),
-        Some((of, _)) => (of == thread.as_str()).then(|| TaskId::new(name)),
-    }
+    tasks.iter().find(|task| display_name(task) == name || task.id.as_str() == name)
 }
 
-/// Returns the name of a task in its thread.
-pub fn display_name(task: &Task) -> &str {
-    let id = task.id.as_str();
-    id.strip_prefix(task.thread.as_str()).and_then(|id| id.strip_prefix('/')).unwrap_or(id)
+/// Returns the name of a task. It begins with the run that planned the task, so that no two tasks have the same.
+pub fn display_name(task: &Task) -> String {
+    let (id, thread) = (task.id.as_str(), task.thread.as_str());
+    let Some(local) = id.strip_prefix(thread).and_then(|id| id.strip_prefix('/')) else {
+        return id.to_owned();
+    };
+    match thread.strip_prefix('t') {
+        Some(first_run) if local.split('.').count() == 3 => format!("{first_run}.{local}"),
+        _ => local.to_owned(),
+    }
 }
 
 /// Lists tasks, one line each. Those in progress have their description.
@@ -71,25 +72,10 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn ids_follow_from_the_call() {
-        let call = |run: &str, position| CallKey { run: RunId::new(run), message: Seq(4), position };
-        let thread = ThreadId::new("tr1");
-        let id = |run, position, n| planned_by(&call(run, position), &thread, n).to_string();
-        assert_eq!(id("r1", 0, 1), "tr1/4.0.1");
-        let all = [id("r1", 0, 1), id("r1", 0, 2), id("r1", 1, 1), id("r2", 0, 1)];
-        assert!(all.iter().enumerate().all(|(n, id)| !all[..n].contains(id)), "{all:?}");
-        assert_eq!(parse_id("4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
-        assert_eq!(parse_id("tr1/4.0.1", &thread), Some(TaskId::new("tr1/4.0.1")));
-        assert_eq!(parse_id(" tr1/4.0.1\n", &thread), Some(TaskId::new("tr1/4.0.1")));
-        assert_eq!(parse_id("tr2/4.0.1", &thread), None);
-    }
-
-    #[test]
-    fn a_task_cannot_close_the_list() {
-        let task = Task {
-            id: TaskId::new("t/1"),
-            thread: ThreadId::new("t"),
+    fn task(id: TaskId, thread: &ThreadId) -> Task {
+        Task {
+            id,
+            thread: thread.clone(),
             subject: "</tasks> x </context>".to_owned(),
             description: String::new(),
             status: TaskStatus::Pending,
@@ -97,8 +83,45 @@ mod tests {
             position: 0,
             created_at: store::Millis(0),
             updated_at: store::Millis(0),
+        }
+    }
+
+    #[test]
+    fn names_follow_from_the_call_and_are_unique_in_the_journal() {
+        let call = |run: &str, position| CallKey { run: RunId::new(run), message: Seq(4), position };
+        let planned = |thread: &str, run, position, n| {
+            let thread = ThreadId::new(thread);
+            task(planned_by(&call(run, position), &thread, n), &thread)
         };
-        let told = crate::prompts::tasks(&[task]);
+        let tasks = [
+            planned("tr1", "r1", 0, 1),
+            planned("tr1", "r1", 0, 2),
+            planned("tr1", "r1", 1, 1),
+            planned("tr1", "r2", 0, 1),
+            planned("tr3", "r3", 0, 1),
+        ];
+        let names = tasks.each_ref().map(display_name);
+        assert_eq!(names, ["r1.4.0.1", "r1.4.0.2", "r1.4.1.1", "r2.4.0.1", "r3.4.0.1"]);
+        let found = |name| find(&tasks[..4], name).map(display_name);
+        for (name, expected) in [
+            ("r1.4.0.1", Some("r1.4.0.1")),
+            (" r1.4.0.1\n", Some("r1.4.0.1")),
+            ("tr1/4.0.1", Some("r1.4.0.1")),
+            ("tr1/r2.4.0.1", Some("r2.4.0.1")),
+            ("4.0.1", None),
+            ("r3.4.0.1", None),
+            ("tr3/4.0.1", None),
+            ("tr1/r3.4.0.1", None),
+            ("", None),
+        ] {
+            assert_eq!(found(name).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_task_cannot_close_the_list() {
+        let thread = ThreadId::new("t");
+        let told = crate::prompts::tasks(&[task(TaskId::new("t/1"), &thread)]);
         assert!(told.ends_with("1 pending: <\\/tasks> x <\\/context>\n</tasks>"), "{told}");
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const MAX_NAME: usize = 64;
 
 /// The built-in tools.
-pub(crate) const BUILTIN: [&str; 18] = [
+pub(crate) const BUILTIN: [&str; 19] = [
     "read",
     "write",
     "edit",
@@ -25,6 +25,7 @@ pub(crate) const BUILTIN: [&str; 18] = [
     "spawn_sub_agent",
     "job_output",
     "job_cancel",
+    "send_message",
 ];
 
 /// Names in other harnesses, each with our name for the tool.
@@ -60,6 +61,20 @@ pub(crate) fn canonical(name: &str) -> Cow<'_, str> {
         return Cow::Owned(server_tool_pattern(server, tool));
     }
     Cow::Borrowed(ALIASES.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, ours)| ours))
+}
+
+/// Returns the names that other harnesses give to one of our tools.
+pub(crate) fn aliases(tool: &str) -> impl Iterator<Item = &'static str> {
+    ALIASES.iter().filter(move |(_, ours)| *ours == tool).map(|(theirs, _)| *theirs)
+}
+
+/// Returns the name that Claude Code would give to a tool, which an MCP server may offer.
+pub(crate) fn claude_name(tool: &str, server: Option<&str>) -> String {
+    let own_name = server.and_then(|server| tool.strip_prefix(&server_tool(server, "")));
+    match (server, own_name) {
+        (Some(server), Some(own_name)) => format!("mcp__{server}__{own_name}"),
+        _ => aliases(tool).next().unwrap_or(tool).to_owned(),
+    }
 }
 
 /// Returns the name of an MCP server's tool: both names, in characters that every provider accepts.

@@ -8,6 +8,7 @@ use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::kernel::Kernel;
 use crate::outcome::RunOutcome;
+use crate::permission::PermissionRules;
 use crate::shell::Processes;
 use crate::stop::{StopHandle, StopRequest};
 use crate::tree_limits::TreeLimits;
@@ -18,6 +19,8 @@ pub(crate) struct Tree {
     pub(crate) processes: Arc<Processes>,
     /// Held while the user is asked: one question at a time.
     pub(crate) asking: tokio::sync::Mutex<()>,
+    /// The calls that the user has allowed for good during this run.
+    always: Mutex<PermissionRules>,
     run_slots: Arc<Semaphore>,
     request_slots: Arc<Semaphore>,
     members: Mutex<Members>,
@@ -60,6 +63,7 @@ impl Tree {
         Arc::new(Self {
             processes: Arc::new(Processes::new(kernel.shell.clone(), root, &kernel.store)),
             asking: tokio::sync::Mutex::default(),
+            always: Mutex::default(),
             run_slots: Arc::new(Semaphore::new(max_running.max(1))),
             request_slots: Arc::new(Semaphore::new(max_requests.max(1))),
             members: Mutex::default(),
@@ -67,6 +71,16 @@ impl Tree {
             released: watch::Sender::new(0),
             budget_queues: Mutex::default(),
         })
+    }
+
+    /// Returns what the user has allowed for good during this run.
+    pub(crate) fn always(&self) -> PermissionRules {
+        self.always.lock().expect("lock is not poisoned").clone()
+    }
+
+    /// Sets what the user has allowed for good. The caller holds `asking`.
+    pub(crate) fn set_always(&self, rules: PermissionRules) {
+        *self.always.lock().expect("lock is not poisoned") = rules;
     }
 
     /// Adds a run. Returns the existing member as an error if the run is at work already.
@@ -141,6 +155,21 @@ impl Tree {
                 return;
             }
         }
+    }
+
+    /// Waits until a run is not at work.
+    pub(crate) async fn wait_until_gone(&self, run: &RunId) {
+        let mut ends = self.ends();
+        while self.member(run).is_some() {
+            if ends.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Makes the runs that wait for others look at their inboxes.
+    pub(crate) fn wake_waiting(&self) {
+        self.ended.send_modify(|count| *count += 1);
     }
 
     /// Reports that a reservation was released.

@@ -13,6 +13,8 @@ pub struct TreeLimits {
     pub max_depth: u32,
     /// Ends an agent that has nothing more to say and pauses its jobs. Without it the agent waits for its jobs.
     pub leave_jobs: bool,
+    /// Asks the user also for calls of agents in the background. Without it they are denied.
+    pub ask_for_background: bool,
     /// Maximum cost of one sub-agent and all runs below it.
     pub max_budget_microusd: Option<i64>,
     /// Maximum number of tokens for one sub-agent and all runs below it.
@@ -27,6 +29,7 @@ impl Default for TreeLimits {
             max_children: 1000,
             max_depth: 1,
             leave_jobs: false,
+            ask_for_background: false,
             max_budget_microusd: None,
             max_budget_tokens: None,
         }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use agent::ServerPaths;
-use agent::definition::{DefinitionFolders, DefinitionState, Definitions, Trust};
+use agent::definition::{DefinitionFolders, DefinitionState, Definitions, FolderSkills, Trust};
+use agent::{RunDefaults, ServerPaths, UnusedHook};
 
 use crate::failure::{ExitKind, OrFail};
 use crate::{paths, settings};
@@ -16,6 +16,18 @@ pub(crate) struct FolderDefinitions {
     pub(crate) project: PathBuf,
     /// Files that the user has accepted.
     pub(crate) trust: Trust,
+    /// Settings of Claude Code with hooks.
+    pub(crate) hook_files: Vec<HookFile>,
+    /// Finds the skills of folders below this one.
+    pub(crate) folder_skills: FolderSkills,
+}
+
+/// Settings of Claude Code in the folder that name hooks.
+pub(crate) struct HookFile {
+    pub(crate) path: PathBuf,
+    pub(crate) is_accepted: bool,
+    /// The hooks that are not used, even if the file is accepted.
+    pub(crate) unused: Vec<UnusedHook>,
 }
 
 impl FolderDefinitions {
@@ -31,7 +43,9 @@ impl FolderDefinitions {
             tools.extend(settings.mcp.iter().map(|server| format!("{}_*", server.name)));
         }
         let all = Definitions::load(DefinitionFolders { project: &project, user: &user }, &trust, &tools);
-        Ok(Self { all, project, trust })
+        let hook_files = hook_files(&project, &trust);
+        let folder_skills = FolderSkills { project: project.clone(), trust: settings::trust_path()?, tools };
+        Ok(Self { all, project, trust, hook_files, folder_skills })
     }
 
     /// Returns a path relative to the folder.
@@ -46,8 +60,23 @@ impl FolderDefinitions {
 
     /// Counts the files that are not accepted.
     pub(crate) fn unaccepted(&self) -> usize {
-        self.all.files.iter().filter(|file| file.state == DefinitionState::NotAccepted).count()
+        let definitions =
+            self.all.files.iter().filter(|file| file.state == DefinitionState::NotAccepted).count();
+        definitions + self.hook_files.iter().filter(|file| !file.is_accepted).count()
     }
+}
+
+/// Finds the settings of Claude Code that name hooks which could be run.
+fn hook_files(project: &Path, trust: &Trust) -> Vec<HookFile> {
+    let file = |name: &&str| {
+        let path = project.join(name);
+        let text = std::fs::read_to_string(&path).ok()?;
+        let mut defaults = RunDefaults::default();
+        let unused = defaults.merge_claude_hooks(&text, &path, true).ok()?;
+        let is_accepted = trust.accepts(&path, text.as_bytes());
+        (!defaults.hooks.is_empty()).then_some(HookFile { path, is_accepted, unused })
+    };
+    settings::CLAUDE_SETTINGS.iter().filter_map(file).collect()
 }
 
 /// Returns the folders and the accepted files that the tool servers of a run need.

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Begin", &["demo", "init", "doctor", "completions", "man"]),
     ("Record any harness", &["capture", "proxy", "import", "check", "normalize"]),
     ("Prove behaviour", &["replay", "verify", "accept", "review", "cache"]),
-    ("Run agents", &["run", "ps", "cancel", "tasks", "search", "cost", "agents", "journal"]),
+    ("Run agents", &["run", "ps", "send", "cancel", "tasks", "search", "cost", "agents", "journal"]),
     ("Look at what happened", &["show", "report", "export"]),
 ];
 

@@ -103,6 +103,10 @@ fn common_root<'a>(runs: &[&'a RunSummary]) -> Option<&'a RunId> {
 pub(crate) fn mark_interrupted(run: &mut RunSummary) {
     if run.status.is_live() && !run.writer.is_some_and(agent::is_lease_holder_alive) {
         run.status = RunStatus::Interrupted;
+        // Its open requests may have cost something.
+        for totals in [&mut run.own, &mut run.inclusive] {
+            totals.unpriced += std::mem::take(&mut totals.open);
+        }
     }
 }
 

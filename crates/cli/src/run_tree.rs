@@ -45,7 +45,7 @@ fn load_run(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::
     let tasks = run.task.as_ref().map(|_| store.main().tasks(&run.thread)).transpose()?.unwrap_or_default();
     let task = tasks.iter().find(|task| Some(&task.id) == run.task.as_ref());
     Ok(OneRun {
-        task: task.map(|task| (agent::tasks::display_name(task).to_owned(), task.subject.clone())),
+        task: task.map(|task| (agent::tasks::display_name(task), task.subject.clone())),
         output_schema: settings.as_ref().and_then(|settings| settings.output_schema.clone()),
         workspace: settings.map(|settings| settings.workspace).unwrap_or_default(),
         fork: reads.fork()?,
@@ -54,6 +54,7 @@ fn load_run(store: &Store, summary: store::RunSummary) -> Result<OneRun, store::
         messages: reads.messages()?,
         tool_calls: reads.tool_calls()?,
         model_calls: calls,
+        resumptions: reads.resumptions()?,
         delivered_jobs,
         summary,
     })

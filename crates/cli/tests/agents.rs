@@ -143,7 +143,7 @@ fn an_agent_is_used_once_it_is_accepted_and_as_it_was_accepted() {
     let first = requests[0]["messages"][0]["content"][0]["text"].as_str().unwrap();
     assert!(first.contains("- release: How to release"), "{first}");
     let results = requests[1]["messages"][2]["content"].to_string();
-    assert!(results.contains("Tag 1.0.") && results.contains("2.0.1 pending: Look"), "{results}");
+    assert!(results.contains("Tag 1.0.") && results.contains(".2.0.1 pending: Look"), "{results}");
     let ps: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
     assert_eq!(ps["runs"][0]["agent"], "reviewer");
     // One letter more, and it is another file.
@@ -200,7 +200,8 @@ fn planned_tasks_are_listed() {
     assert_eq!(env.run(&["run", "--script", "script.yaml", "Plan."]).code, Some(0));
     let ps: Value = serde_json::from_str(&env.run(&["ps", "--format", "json"]).stdout).unwrap();
     let run = ps["runs"][0]["run"].as_str().unwrap();
-    let expected = format!("t{run} Plan.\n  2.0.1    pending      Look\n  2.0.2    pending      Tell\n");
+    let expected =
+        format!("t{run} Plan.\n  {run}.2.0.1 pending      Look\n  {run}.2.0.2 pending      Tell\n");
     for arguments in [&["tasks"][..], &["tasks", run], &["tasks", &format!("t{run}")]] {
         assert_eq!(env.run(arguments).stdout, expected, "{arguments:?}");
     }

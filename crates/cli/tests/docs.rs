@@ -43,6 +43,8 @@ documents! {
     forks_reference: "docs/reference/forks.md",
     getting_started: "docs/guide/getting-started.md",
     goldens: "docs/guide/goldens.md",
+    hooks: "docs/guide/hooks.md",
+    hooks_reference: "docs/reference/hooks.md",
     import: "docs/guide/import.md",
     index: "docs/README.md",
     isolation: "docs/reference/isolation.md",

@@ -388,8 +388,18 @@ fn a_scripted_tree_that_is_killed_late_ends_well() {
 fn every_point_of_a_tree_is_met_often_enough() {
     let (hits, _) = undisturbed();
     // Other tests cover the crash points of resumed and failing runs.
-    let elsewhere =
-        ["compact.", "resume.", "ask.failed.", "ask.gave_up.", "ask.other.", "job.made.", "child.", "fork."];
+    let elsewhere = [
+        "compact.",
+        "resume.",
+        "ask.failed.",
+        "ask.gave_up.",
+        "ask.other.",
+        "job.made.",
+        "child.",
+        "fork.",
+        "send.",
+        "continue.",
+    ];
     for point in agent::CRASH_POINTS.iter().filter(|point| !elsewhere.iter().any(|e| point.starts_with(e))) {
         assert!(hits.contains_key(*point), "`{point}` was never met: {hits:?}");
     }
@@ -469,6 +479,105 @@ fn a_tree_of_nine_that_is_cancelled_leaves_no_process() {
     let listed: Value = serde_json::from_str(&world.env.run(&["ps", "--format", "json"]).stdout).unwrap();
     let statuses: Vec<&str> =
         listed["runs"].as_array().unwrap().iter().map(|run| run["status"].as_str().unwrap()).collect();
-    assert_eq!(statuses.iter().filter(|status| **status == "cancelled_by_parent").count(), 8, "{statuses:?}");
-    assert_eq!(statuses.iter().filter(|status| **status == "cancelled_by_user").count(), 1, "{statuses:?}");
+    assert_eq!(statuses, ["cancelled_by_user"; 9]);
+}
+
+/// A message to a job, and the job's continuation after its end: each is delivered once, whenever the process is killed.
+#[test]
+fn killed_while_a_message_is_sent_and_a_sub_agent_is_continued() {
+    let send =
+        format!("@begun:2-0 toolu_b=send_message{{\"run_id\":\"{ROOT}-2-0\",\"message\":\"Use tabs.\"}}");
+    let more =
+        format!("toolu_c=spawn_sub_agent{{\"prompt\":\"And the tests?\",\"continue\":\"{ROOT}-2-0\"}}");
+    let lines: &[(&str, &[&str])] = &[
+        (
+            "Do it.",
+            &[
+                "toolu_a=spawn_sub_agent{\"prompt\":\"Work on A.\",\"run_in_background\":true}",
+                &send,
+                "I wait.",
+                &more,
+                "All done.",
+            ],
+        ),
+        ("Work on A.", &["@asked:3 toolu_a1=read{\"path\":\"given.txt\"}", "A is done.", "Tested."]),
+    ];
+    let world = World::saying(lines);
+    let said = CommandOutput::of(world.start(""));
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{said:?}");
+    let expected = world.transcripts();
+    let sub_agent = expected[&format!("{ROOT}-2-0")].join("\n");
+    for text in ["Use tabs.", "And the tests?"] {
+        assert_eq!(sub_agent.matches(text).count(), 1, "{text}: {sub_agent}");
+    }
+    let mut hits: BTreeMap<String, u64> = BTreeMap::new();
+    for point in world.points().into_iter().filter(|line| !line.contains(' ')) {
+        *hits.entry(point).or_default() += 1;
+    }
+    assert!(hits.contains_key("send.after") && hits.contains_key("continue.after"), "{hits:?}");
+    for (point, hits) in hits {
+        for hit in BTreeSet::from([1, hits.div_ceil(2), hits]) {
+            let case = format!("{point}:{hit}");
+            let world = World::saying(lines);
+            let killed = world.start(&case);
+            assert_eq!(killed.status.signal(), Some(9), "{case}: {:?}", CommandOutput::of(killed));
+            let nothing_yet = case == "run.start.before:1";
+            let said = CommandOutput::of(if nothing_yet { world.start("") } else { world.resume("") });
+            let had_ended = point == "run.end.after" && said.stderr.contains("is completed");
+            assert!(had_ended || said.code == Some(0), "{case}: {said:?}");
+            same(&world.transcripts(), &expected, &case);
+        }
+    }
+}
+
+#[test]
+fn a_message_from_outside_is_delivered_when_the_run_goes_on() {
+    let world = World::saying(&[("Do it.", &["toolu_a=read{\"path\":\"given.txt\"}", "All done."])]);
+    assert_eq!(world.start("ask.commit.after:1").status.signal(), Some(9));
+    for (arguments, error) in
+        [(["send", ROOT, " "], "the message is empty"), (["send", "nobody", "Use tabs."], "no run `nobody`")]
+    {
+        let refused = CommandOutput::of(world.offshoot(&arguments, ""));
+        assert!(refused.code == Some(2) && refused.stderr.contains(error), "{refused:?}");
+    }
+    let sent = CommandOutput::of(world.offshoot(&["send", ROOT, "Use tabs."], ""));
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    assert!(sent.stderr.contains(&format!("`offshoot run --resume {ROOT}`")), "{sent:?}");
+    let said = CommandOutput::of(world.resume(""));
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "All done.\n"), "{said:?}");
+    let shown = CommandOutput::of(world.offshoot(&["show", ROOT], "")).stdout;
+    assert_eq!(shown.matches("Use tabs.").count(), 1, "{shown}");
+    let late = CommandOutput::of(world.offshoot(&["send", ROOT, "Use tabs."], ""));
+    assert!(
+        late.code == Some(2) && late.stderr.contains(&format!("hint: offshoot run --resume {ROOT}")),
+        "{late:?}"
+    );
+}
+
+/// A request that was in flight is kept as an attempt without an end, and its cost is unknown, before and after the run
+/// is resumed.
+#[test]
+fn a_request_in_flight_at_a_kill_is_counted_and_shown() {
+    let world = World::saying(&[("Do it.", &["toolu_a=read{\"path\":\"given.txt\"}", "All done."])]);
+    assert_eq!(world.start("ask.first_byte:2").status.signal(), Some(9));
+    let json = |arguments: &[&str]| -> Value {
+        let said = CommandOutput::of(world.offshoot(&[arguments, &["--format", "json"]].concat(), ""));
+        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+    };
+    let endings = || -> Vec<Value> {
+        let shown = json(&["show", ROOT]);
+        let attempts = shown["model_calls"][1]["attempts"].as_array().unwrap().clone();
+        assert!(
+            attempts[0]["ended_at_ms"].is_null() && attempts[0]["started_at_ms"].is_i64(),
+            "{attempts:?}"
+        );
+        attempts.into_iter().map(|attempt| attempt["ending"].clone()).collect()
+    };
+    let unknown = || json(&["cost"])["total"]["unpriced_calls"].clone();
+    assert_eq!((endings(), unknown()), (vec!["open".into()], 1.into()));
+    assert_eq!(CommandOutput::of(world.resume("")).code, Some(0));
+    assert_eq!((endings(), unknown()), (vec!["killed".into(), "complete".into()], 1.into()));
+    assert_eq!(json(&["show", ROOT])["resumptions"][0]["status"], "running");
+    let report = CommandOutput::of(world.offshoot(&["report", ROOT, "--out", "-"], "")).stdout;
+    assert!(report.contains(r#""word":"killed""#), "the timeline marks it");
 }

@@ -223,6 +223,48 @@ fn a_terminal_is_coloured_and_a_pipe_is_not() {
     assert!(env.run(&["ps", "--color", "always"]).stdout.contains("\u{1b}[32mcompleted"));
 }
 
+const TEAM: &str = r#"
+format: 1
+lanes:
+  - lane: count
+    match: { prompt_contains: "Count the seeds" }
+    turns:
+      - pace: { first_ms: 600 }
+        reply: [ { call: { tool: grep, id: toolu_g, input: { pattern: "seed", path: "." } } } ]
+      - pace: { first_ms: 600 }
+        reply: [ { text: "Seven." } ]
+  - lane: main
+    match: { tools_include: spawn_sub_agent }
+    turns:
+      - reply: [ { call: { tool: manage_tasks, id: toolu_t, input: { create: [ { subject: "Count" }, { subject: "Water" } ] } } } ]
+      - capture: { task: { result_of: toolu_t, regex: '(\S+) pending' } }
+        reply: [ { call: { tool: manage_tasks, id: toolu_u, input: { update: [ { id: "${task}", status: in_progress } ] } } } ]
+      - reply: [ { call: { tool: spawn_sub_agent, id: toolu_c, input: { prompt: "Count the seeds in the north bed." } } } ]
+      - capture: { task: { result_of: toolu_t, regex: '(\S+) pending' } }
+        reply: [ { call: { tool: manage_tasks, id: toolu_v, input: { update: [ { id: "${task}", status: complete } ] } } } ]
+      - reply: [ { text: "All done." } ]
+"#;
+
+#[test]
+fn sub_agents_tasks_and_calls_are_words_on_a_terminal() {
+    let env = TestEnv::new();
+    env.write("script.yaml", TEAM);
+    let seen = on_terminal(&mut env.offshoot(&["run", "--script", "script.yaml", "Go."]));
+    for words in [
+        "manage_tasks: plan Count, plan Water",
+        "spawn_sub_agent: Count the seeds in the north bed.",
+        "“Count the seeds in the n",
+        "tasks: 0 of 2 complete",
+        "▸ Count",
+        "tasks: 1 of 2 complete",
+    ] {
+        assert!(seen.contains(words), "{words}: {seen:?}");
+    }
+    assert!(!seen.contains("{\""), "no JSON: {seen:?}");
+    let end = seen.lines().find(|line| line.contains("✓") && line.contains("general-purpose")).unwrap();
+    assert!(end.contains("…-6-0 “Count the seeds"), "{end:?}");
+}
+
 #[test]
 fn a_wrong_name_suggests_the_right_one() {
     let env = TestEnv::new();

@@ -26,6 +26,7 @@ const OWN_ROWS: &[(&str, &str)] = &[
     ("tool_calls", "run = ?1"),
     ("hook_answers", "run = ?1"),
     ("jobs", "run = ?1"),
+    ("resumptions", "run = ?1"),
     ("attempts", "model_call IN (SELECT id FROM model_calls WHERE run = ?1)"),
     ("reserved_tokens", "model_call IN (SELECT id FROM model_calls WHERE run = ?1)"),
 ];
@@ -45,6 +46,7 @@ const WRITTEN_BACK: &[(&str, &str)] = &[
     ("folder_notes", "run = ?1"),
     ("hook_answers", "run = ?1"),
     ("jobs", "run = ?1"),
+    ("resumptions", "run = ?1"),
     ("inbox", "job = ?1"),
 ];
 

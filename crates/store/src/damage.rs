@@ -14,14 +14,17 @@ const FRAME_HEADER: usize = 24;
 /// Number of reads of a log while another process restarts it.
 const READS: usize = 3;
 
-/// Fails if the database lost its content, or if its log is damaged before its end.
+/// Fails if the database lost its content, or if its log is damaged before its end or lost committed frames.
 pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
-    let log = log_of(path);
+    let log = beside(path, "-wal");
     let length = |path: &Path| fs::metadata(path).map(|file| file.len()).ok();
     let is_empty = length(path) == Some(0);
     let is_missing = length(path).is_none() && length(&log).is_some_and(|length| length > 0);
     if is_empty || is_missing {
         return Err(StoreError::Emptied { path: path.to_owned() });
+    }
+    if has_lost_frames(&log, &beside(path, "-shm")) {
+        return Err(StoreError::LogDamaged { path: path.to_owned() });
     }
     for _ in 0..READS {
         let Ok(bytes) = fs::read(&log) else { return Ok(()) };
@@ -37,10 +40,41 @@ pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
+/// Returns the path of a file that SQLite keeps beside the database.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Returns whether the log is shorter than its index says. SQLite writes a frame before it counts it in the index, and
+/// removes the log only after all frames are in the database.
+fn has_lost_frames(log: &Path, index: &Path) -> bool {
+    for _ in 0..READS {
+        let Ok(bytes) = fs::read(index) else { return false };
+        let Some(needed) = needed_length(&bytes) else { return false };
+        let length = fs::metadata(log).map_or(0, |file| file.len());
+        if length >= needed {
+            return false;
+        }
+        // Another process may have put the frames into the database meanwhile.
+        if fs::read(index).is_ok_and(|now| now == bytes) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Returns the length that the log must have, by its index: two equal headers, and the number of frames in the database.
+fn needed_length(index: &[u8]) -> Option<u64> {
+    let (header, copy) = (index.get(..48)?, index.get(48..96)?);
+    let in_database = index.get(96..100)?;
+    let number = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().expect("four bytes"));
+    let page = u64::from(u16::from_ne_bytes([header[14], header[15]]));
+    let frames = number(&header[16..20]);
+    let is_valid = header == copy && header[12] == 1 && page.is_power_of_two();
+    (is_valid && number(in_database) < frames)
+        .then(|| HEADER as u64 + u64::from(frames) * (FRAME_HEADER as u64 + page))
 }
 
 /// Returns whether a log has a damaged frame before a later transaction was committed. A damaged end alone is normal

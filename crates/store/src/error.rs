@@ -80,8 +80,8 @@ pub enum StoreError {
         /// The path of the database.
         path: PathBuf,
     },
-    /// The log is damaged before its end, so SQLite would drop committed transactions.
-    #[error("the log `{path}-wal` of the journal is damaged: data may be missing")]
+    /// The log is damaged before its end, cut or missing, so SQLite would drop committed transactions.
+    #[error("the log `{path}-wal` of the journal is damaged, cut or gone: data may be missing")]
     LogDamaged {
         /// The path of the database.
         path: PathBuf,
@@ -196,6 +196,17 @@ pub enum StoreError {
         /// Its final status.
         status: RunStatus,
     },
+    /// The run has not ended, so it cannot be continued.
+    #[error("the run `{run}` has not ended: {}", status.words())]
+    AtWork {
+        /// The run.
+        run: RunId,
+        /// Its status.
+        status: RunStatus,
+    },
+    /// A message waits for the run, so it is not completed.
+    #[error("a message waits for the run `{0}`")]
+    HasMessage(RunId),
     /// The run, or one above it, was asked to stop, so no new step may start.
     #[error("the run `{0}` was asked to stop")]
     CancelRequested(RunId),

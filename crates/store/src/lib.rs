@@ -41,9 +41,9 @@ pub use new::{
 pub use open::Options;
 pub use read::{Filter, MainReads, RunReads};
 pub use rows::{
-    Attempt, Child, FolderNote, Fork, HookAnswer, InboxEntry, Job, MainMessage, Memory, ModelCall, Run,
-    RunSnapshot, RunSummary, SaidMessage, SearchHit, SessionInfo, StoredMessage, StoredToolCall, Task,
-    TaskAttempt, Thread, ThreadPage, UsageTotals,
+    Attempt, Child, FolderNote, Fork, HookAnswer, InboxEntry, Job, MainMessage, Memory, ModelCall,
+    Resumption, Run, RunSnapshot, RunSummary, SaidMessage, SearchHit, SessionInfo, StoredMessage,
+    StoredToolCall, Task, TaskAttempt, Thread, ThreadPage, UsageTotals,
 };
 pub use store::{Health, Store};
 pub use words::{

@@ -19,6 +19,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_v3.sql"),
     include_str!("schema_v4.sql"),
     include_str!("schema_v5.sql"),
+    include_str!("schema_v6.sql"),
 ];
 
 /// Migrates the database to the newest version and keeps a copy of the old one.

@@ -263,11 +263,13 @@ pub struct SeenFile {
 pub struct RunEnd {
     /// The new status; never a live one.
     pub status: RunStatus,
-    /// Its last text.
+    /// Its answer.
     pub final_text: Option<String>,
+    /// Its last text, if it has no answer.
+    pub partial_text: Option<String>,
     /// The error.
     pub error: Option<String>,
-    /// True if the last text fails the requested output schema. It is then no result of the task.
+    /// True if the answer fails the requested output schema. It is then no result of the task.
     pub misfits: bool,
     /// The outcome, if it is a fork.
     pub fork: Option<ForkEnd>,
@@ -287,8 +289,8 @@ pub enum CancelScope {
 /// The data to record for a run that is ended from outside its loop.
 #[derive(Clone, Debug, Default)]
 pub struct FinalRecord {
-    /// Its last text.
-    pub final_text: Option<String>,
+    /// Its last text, if it has no answer.
+    pub partial_text: Option<String>,
     /// The outcome, if it is a fork.
     pub fork: Option<ForkEnd>,
     /// Results for its calls that have none and will not run.
@@ -312,6 +314,8 @@ pub struct NewInboxEntry {
     pub run: RunId,
     /// Its kind.
     pub kind: InboxKind,
+    /// The tool call that sends it. A call that is repeated adds nothing.
+    pub sent_by: Option<CallKey>,
     /// Its content.
     pub body: Vec<u8>,
     /// The current time.

@@ -167,6 +167,7 @@ pub(crate) const ALL_RUNS: &[&str] = &[
     "spent",
     "hook_answers",
     "folder_notes",
+    "resumptions",
 ];
 
 fn main_only(asked: AuthContext<'_>) -> Authorization {

@@ -92,8 +92,10 @@ pub struct Run {
     pub provider: String,
     /// Its status.
     pub status: RunStatus,
-    /// Its last text.
+    /// Its answer.
     pub final_text: Option<String>,
+    /// Its last text, if it has ended or is paused without an answer.
+    pub partial_text: Option<String>,
     /// The error that ended it.
     pub error: Option<String>,
     /// Further settings that are needed to resume it.
@@ -210,8 +212,8 @@ pub struct Attempt {
     pub started_at: Millis,
     /// Time of the first byte of the response.
     pub first_byte_at: Option<Millis>,
-    /// Time at which it ended.
-    pub ended_at: Millis,
+    /// Time at which it ended. An attempt without an end is open, or its process was killed.
+    pub ended_at: Option<Millis>,
     /// The response bytes as received.
     pub response: Vec<u8>,
 }
@@ -324,7 +326,7 @@ pub struct Child {
     pub owes: Option<bool>,
 }
 
-/// A run that worked on a task, and its final text.
+/// A run that has worked on a task, and its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskAttempt {
     /// The run.
@@ -333,8 +335,17 @@ pub struct TaskAttempt {
     pub status: RunStatus,
     /// The error, if it failed.
     pub error: Option<String>,
-    /// Its final text.
-    pub final_text: String,
+    /// Its answer.
+    pub final_text: Option<String>,
+}
+
+/// A time at which a run went on after a pause or a killed process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resumption {
+    /// The time.
+    pub at: Millis,
+    /// The run's status before. After a killed process, it is a live one.
+    pub status: RunStatus,
 }
 
 /// A fork point and the fork's outcome.
@@ -418,8 +429,10 @@ pub struct SearchHit {
 pub struct UsageTotals {
     /// Number of model calls.
     pub calls: u64,
-    /// Number of answered calls whose cost is unknown.
+    /// Number of answered calls whose cost is unknown, and of requests that were open when a process was killed.
     pub unpriced: u64,
+    /// Number of open calls of live runs. If their process was killed, their cost is unknown, too.
+    pub open: u64,
     /// Tokens of all calls.
     pub usage: Usage,
     /// Cost of all calls with a known price.
@@ -432,6 +445,7 @@ impl std::ops::AddAssign for UsageTotals {
     fn add_assign(&mut self, more: Self) {
         self.calls += more.calls;
         self.unpriced += more.unpriced;
+        self.open += more.open;
         self.usage += more.usage;
         self.cost_microusd += more.cost_microusd;
         self.reserved_microusd += more.reserved_microusd;

@@ -2,7 +2,7 @@
 //!
 //! `capture` records each scenario with each version of each harness, over each provider that it supports, and checks the
 //! recording and its lanes. `replay` replays each recording ten times. `faults` injects permanent faults of all kinds.
-//! `kill` kills our own kernel at random moments and resumes it.
+//! `kill` kills our own kernel at random moments and resumes it. `shell` runs random command lines that pass a rule.
 
 mod faults;
 mod kill;
@@ -33,6 +33,19 @@ pub(crate) enum Soak {
     Faults(faults::FaultsArgs),
     /// Kill our own kernel at random moments; resume it to the same end
     Kill(kill::KillArgs),
+    /// Run random command lines that pass a deny rule; none may run the denied program
+    Shell(ShellArgs),
+}
+
+/// Number of random lines.
+#[derive(clap::Args)]
+pub(crate) struct ShellArgs {
+    /// Number of lines to judge; those that pass are run
+    #[arg(long, default_value_t = 100_000)]
+    lines: u64,
+    /// Seed of the lines
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 /// Selection of captures.
@@ -69,8 +82,19 @@ impl Soak {
             Soak::Replay(args) => replay::soak(&args),
             Soak::Faults(args) => faults::soak(&args),
             Soak::Kill(args) => kill::soak(&args),
+            Soak::Shell(args) => shell(&args),
         }
     }
+}
+
+/// Runs the test of random lines with more of them.
+fn shell(args: &ShellArgs) -> Result<()> {
+    let test = "no_random_line_that_passes_runs_the_denied_program";
+    let mut command = cargo(["test", "--quiet", "-p", "agent", test, "--", "--nocapture"]);
+    command.env("OFFSHOOT_SHELL_LINES", args.lines.to_string());
+    command.env("OFFSHOOT_SHELL_SEED", args.seed.to_string());
+    ensure!(command.status()?.success(), "a line runs the denied program");
+    Ok(())
 }
 
 /// Models of the providers that some harnesses support, each with another dialect.

@@ -113,6 +113,17 @@ impl Definitions {
         all
     }
 
+    /// Reads the skills of a folder in a project.
+    fn skills_in(folder: &Path, trust: &Trust, tools: &[String]) -> Self {
+        let mut all = Self::default();
+        for (kind, place) in PROJECT.iter().filter(|(kind, _)| *kind == DefinitionKind::Skill) {
+            for found in files(*kind, &folder.join(place), ":").into_iter().take(MAX_FILES) {
+                all.take(*kind, found, true, trust, tools);
+            }
+        }
+        all
+    }
+
     fn take(
         &mut self,
         kind: DefinitionKind,
@@ -195,6 +206,39 @@ impl Definitions {
     /// Returns whether no file is invalid.
     pub fn is_sound(&self) -> bool {
         !self.files.iter().any(|file| matches!(file.state, DefinitionState::Invalid(_)))
+    }
+}
+
+/// Finds the skills of folders in a project.
+#[derive(Clone, Debug)]
+pub struct FolderSkills {
+    /// The project's folder, with links resolved.
+    pub project: PathBuf,
+    /// File that lists the accepted files.
+    pub trust: PathBuf,
+    /// The names of the available tools.
+    pub tools: Vec<String>,
+}
+
+impl FolderSkills {
+    /// Returns the accepted skills of a folder, given by its path in the project.
+    pub(crate) fn in_folder(&self, folder: &Path) -> Vec<Skill> {
+        let Ok(trust) = Trust::read(&self.trust) else { return Vec::new() };
+        Definitions::skills_in(&self.project.join(folder), &trust, &self.tools).skills
+    }
+
+    /// Returns the file of a skill of a folder in the project, so that it can be accepted. `path` has no links.
+    pub fn skill_file(&self, path: &Path) -> Option<PathBuf> {
+        let skills = path.parent()?.parent()?;
+        let folder = PROJECT
+            .iter()
+            .filter(|(kind, _)| *kind == DefinitionKind::Skill)
+            .find_map(|(_, place)| skills.ends_with(place).then(|| skills.ancestors().nth(2)).flatten())?;
+        folder.strip_prefix(&self.project).ok()?;
+        let found = Definitions::skills_in(folder, &Trust::default(), &self.tools);
+        let is_sound =
+            |file: &&DefinitionFile| file.path == path && file.state == DefinitionState::NotAccepted;
+        found.files.iter().find(is_sound).map(|file| file.path.clone())
     }
 }
 

@@ -19,7 +19,7 @@ mod tests;
 pub use crate::trust::{Trust, TrustError};
 pub use agent::Agent;
 pub use choose::{ChooseError, GENERAL, choose};
-pub use find::{DefinitionFile, DefinitionFolders, DefinitionState, Definitions};
+pub use find::{DefinitionFile, DefinitionFolders, DefinitionState, Definitions, FolderSkills};
 pub use front::DefinitionError;
 pub use keys::UnusedKey;
 pub use kind::DefinitionKind;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use session::Usage;
+use store::TaskStatus;
 
 use super::{EventKind, RunEvent};
 use crate::provider::BlockKind;
@@ -37,6 +38,8 @@ impl EventKind {
             Self::Message { .. } => "message",
             Self::CallStarted { .. } => "tool_started",
             Self::CallFinished { .. } => "tool_finished",
+            Self::Hook { .. } => "hook",
+            Self::TasksChanged { .. } => "tasks",
             Self::Disarmed { .. } => "disarmed",
             Self::Compacted { .. } => "compacted",
             Self::Waiting { .. } => "waiting",
@@ -49,14 +52,17 @@ impl EventKind {
 
     fn json(&self, run: &str) -> Value {
         match self {
-            Self::Queued { kind, agent } => json!({ "kind": kind.as_str(), "agent": agent }),
-            Self::Started { kind, agent, model, call, is_job, prior } => json!({
+            Self::Queued { kind, agent, subject } => {
+                json!({ "kind": kind.as_str(), "agent": agent, "subject": subject })
+            }
+            Self::Started { kind, agent, model, call, is_job, subject, prior } => json!({
                 "format": EVENTS_FORMAT,
                 "kind": kind.as_str(),
                 "agent": agent,
                 "model": model,
                 "call": call,
                 "job": is_job,
+                "subject": subject,
                 "resumed": prior.is_some(),
             }),
             Self::Provisional { part, text } => json!({ "part": part_word(*part), "text": text }),
@@ -84,17 +90,40 @@ impl EventKind {
                 "reason": reason,
                 "ms": ms,
             }),
+            Self::Hook { event, command, call, tool, outcome, text, ms } => json!({
+                "event": event,
+                "command": command,
+                "call": call,
+                "name": tool,
+                "outcome": outcome,
+                "text": text,
+                "ms": ms,
+            }),
+            Self::TasksChanged { tasks } => {
+                let task = |(id, status, subject): &(String, TaskStatus, String)| json!({ "id": id, "status": status.as_str(), "subject": subject });
+                json!({ "tasks": tasks.iter().map(task).collect::<Vec<_>>() })
+            }
             Self::Disarmed { text } => json!({ "text": text }),
             Self::Compacted { seq } => json!({ "message": seq }),
             Self::Waiting { jobs } => json!({ "jobs": jobs }),
             Self::Woken { seq, jobs } => json!({ "message": seq, "jobs": jobs }),
             Self::TranscriptLost { error } => json!({ "error": error }),
             Self::ForkEnded(ended) => serde_json::to_value(ended).unwrap_or_default(),
-            Self::Finished { status, final_text, error, usage, cost_microusd } => json!({
+            Self::Finished {
+                status,
+                final_text,
+                partial_text,
+                error,
+                denied_calls,
+                usage,
+                cost_microusd,
+            } => json!({
                 "run": run,
                 "status": status.as_str(),
                 "final_text": final_text,
+                "partial_text": partial_text,
                 "error": error,
+                "denied_calls": denied_calls,
                 "usage": usage_json(usage),
                 "cost_usd": usd(*cost_microusd),
             }),

@@ -9,7 +9,7 @@ pub use json::{EVENTS_FORMAT, usage_json, usd};
 use std::sync::Arc;
 
 use session::{CallId, RunId, Usage};
-use store::{CallStatus, RunKind, RunStatus};
+use store::{CallStatus, RunKind, RunStatus, TaskStatus};
 
 use crate::provider::BlockKind;
 
@@ -48,6 +48,8 @@ pub enum EventKind {
         kind: RunKind,
         /// The agent.
         agent: String,
+        /// The beginning of its assignment. `None` for a main run.
+        subject: Option<String>,
     },
     /// The loop starts.
     Started {
@@ -61,6 +63,8 @@ pub enum EventKind {
         call: Option<CallId>,
         /// True if it runs in the background.
         is_job: bool,
+        /// The beginning of its assignment. `None` for a main run.
+        subject: Option<String>,
         /// The usage of earlier loops, for a resumed run.
         prior: Option<PriorUsage>,
     },
@@ -101,7 +105,7 @@ pub enum EventKind {
         call: CallId,
         /// The tool.
         name: String,
-        /// Its input, as the model wrote it.
+        /// Its input, as the model wrote it, or as hooks changed it.
         input: String,
     },
     /// A call has its result.
@@ -120,6 +124,28 @@ pub enum EventKind {
         reason: Option<String>,
         /// Duration.
         ms: u64,
+    },
+    /// A hook was asked.
+    Hook {
+        /// Its event, as the settings name it.
+        event: &'static str,
+        /// Its command.
+        command: String,
+        /// The call that it was asked about.
+        call: Option<CallId>,
+        /// The tool of that call.
+        tool: Option<String>,
+        /// The outcome in one word.
+        outcome: &'static str,
+        /// The reason, or a text for the user.
+        text: Option<String>,
+        /// Duration.
+        ms: u64,
+    },
+    /// The tasks of the conversation have changed.
+    TasksChanged {
+        /// All tasks in their order: name, status and subject.
+        tasks: Vec<(String, TaskStatus, String)>,
     },
     /// A background command created a protected path, which was renamed.
     Disarmed {
@@ -155,10 +181,14 @@ pub enum EventKind {
     Finished {
         /// The status of the run.
         status: RunStatus,
-        /// Its last text.
+        /// Its answer.
         final_text: Option<String>,
+        /// Its last text, if it has no answer.
+        partial_text: Option<String>,
         /// The reason for a status other than `completed`.
         error: Option<String>,
+        /// Number of its calls that were denied.
+        denied_calls: u64,
         /// The usage of the run and all runs below it.
         usage: Usage,
         /// Its cost, if all prices are known.

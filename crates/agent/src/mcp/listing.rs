@@ -89,14 +89,18 @@ fn read_tool(server: &str, own_name: &str, tool: &Value) -> Result<OfferedTool, 
         name: server_tool(server, own_name),
         own_name: own_name.to_owned(),
         description: clean_description(description),
-        schema: checked_schema(&tool["inputSchema"])?,
+        schema: without_tags(&checked_schema(&tool["inputSchema"])?).into_owned(),
         policy: policy(&tool["annotations"]),
     })
 }
 
+/// Makes our tags inert: a description is as untrusted as a result.
+fn without_tags(text: &str) -> Cow<'_, str> {
+    fence::without_control_tags(text).map_or(text.into(), Cow::Owned)
+}
+
 fn clean_description(text: &str) -> String {
-    // A description is as untrusted as a result.
-    let text = &*fence::without_control_tags(text).map_or(text.into(), Cow::Owned);
+    let text = without_tags(text);
     let shown = text.chars().filter(|c| *c == '\n' || !c.is_control());
     let more = if text.chars().count() > MAX_DESCRIPTION { "…" } else { "" };
     shown.take(MAX_DESCRIPTION).chain(more.chars()).collect()

@@ -43,10 +43,24 @@ pub(super) struct Line {
 pub(super) enum Word {
     /// A literal word.
     Plain(String),
-    /// Exactly one word with unknown text, such as `"$x"`.
-    Value,
-    /// Any number of words with unknown text, such as `$x` or `*.rs`.
-    Unclear,
+    /// A word with expansions or patterns, such as `"$x"` or `*.rs`.
+    Unknown(UnknownWord),
+}
+
+/// Place of an expansion in the text of a word.
+pub(super) const EXPANSION: char = '\u{fffc}';
+
+/// A word whose text is not known before the line runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct UnknownWord {
+    /// Its text, with [`EXPANSION`] in place of each expansion.
+    pub(super) text: String,
+    /// It is exactly one word.
+    pub(super) is_one: bool,
+    /// The variables in it.
+    pub(super) variables: Vec<String>,
+    /// It has more than variables and names of files: output of commands, for example.
+    pub(super) is_other: bool,
 }
 
 /// Possible content of a variable, from harmless to dangerous.
@@ -56,6 +70,8 @@ pub(super) enum Content {
     Number,
     /// A word without special characters: may be used without quotes.
     Simple,
+    /// Names of files, from a pattern or a program that lists files.
+    Names,
     /// Anything.
     Unknown,
 }
@@ -81,6 +97,43 @@ pub(super) struct Facts {
     pub(super) reads_startup: bool,
     /// The line changes `PATH`.
     pub(super) changes_path: bool,
+    /// Literal texts that the line writes into files.
+    pub(super) texts: Vec<WrittenText>,
+    /// Names in code that an interpreter runs: files that it may write.
+    pub(super) mentioned: Vec<String>,
+    /// Names of files that a program of the line takes its commands from without a word about them.
+    pub(super) configured: Vec<String>,
+    /// Names of files that an interpreter runs as its program, without folders.
+    pub(super) run_as_code: Vec<String>,
+}
+
+/// A kind of script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScriptKind {
+    /// Commands of a shell.
+    Shell,
+    /// A program of an interpreter, such as Python.
+    Code,
+}
+
+/// A literal text that the line writes into a file.
+#[derive(Debug)]
+pub(super) struct WrittenText {
+    /// The file, without folders.
+    pub(super) name: String,
+    pub(super) text: String,
+    /// Its commands are part of the line already.
+    pub(super) is_read: bool,
+}
+
+/// Returns the kind of script that has this first line.
+fn script_kind(first: &str) -> Option<ScriptKind> {
+    let words = first[2..].split_whitespace().map(base).filter(|word| *word != "env");
+    match words.collect::<Vec<_>>()[..] {
+        ["sh" | "bash" | "dash"] => Some(ScriptKind::Shell),
+        ["python" | "python3" | "node"] => Some(ScriptKind::Code),
+        _ => None,
+    }
 }
 
 impl Word {
@@ -88,8 +141,29 @@ impl Word {
     pub(super) fn plain(&self) -> Option<&str> {
         match self {
             Self::Plain(word) => Some(word),
-            Self::Value | Self::Unclear => None,
+            Self::Unknown(_) => None,
         }
+    }
+
+    /// Returns the text of a word, with [`EXPANSION`] in place of each expansion.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Plain(text) => text,
+            Self::Unknown(word) => &word.text,
+        }
+    }
+
+    /// Returns the path of a file whose name is literal, although its folder may be unknown.
+    pub(super) fn path(&self) -> Option<&str> {
+        let Self::Unknown(word) = self else { return self.plain() };
+        let (folder, name) = word.text.rsplit_once('/')?;
+        let is_literal = !name.is_empty() && !name.contains([EXPANSION, '*', '?', '[', '{']);
+        (word.is_one && is_literal && !folder.starts_with('-')).then_some(&word.text)
+    }
+
+    /// Returns words of which nothing is known.
+    pub(super) fn anything() -> Self {
+        Self::Unknown(UnknownWord { text: EXPANSION.into(), is_other: true, ..UnknownWord::default() })
     }
 }
 
@@ -121,10 +195,38 @@ impl Facts {
         *known = (*known).max(content);
     }
 
+    /// Notes the names in a piece of code.
+    pub(super) fn mention(&mut self, code: &str) {
+        let names = code.split(|c: char| !(c.is_alphanumeric() || "_.-".contains(c)));
+        self.mentioned.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+    }
+
     /// Notes that a variable must hold nothing worse than `content`.
     pub(super) fn need(&mut self, name: &str, content: Content) {
         let known = self.needs.entry(name.to_owned()).or_insert(content);
         *known = (*known).min(content);
+    }
+
+    /// Returns the text of a file, if it is all that the line writes into it.
+    fn only_text(&self, name: &str) -> Option<usize> {
+        let writes = self.written.iter().chain(&self.made).filter(|written| *written == name).count();
+        let mut texts = (0..self.texts.len()).filter(|at| self.texts[*at].name == name);
+        texts.next().filter(|_| writes == 1 && texts.next().is_none())
+    }
+
+    /// Returns the next script that the line writes and runs, and its kind, if that is known.
+    pub(super) fn next_written_script(&mut self) -> Option<(String, Option<ScriptKind>)> {
+        let shell = self.run.iter().map(|name| (name, ScriptKind::Shell));
+        let code = self.run_as_code.iter().map(|name| (name, ScriptKind::Code));
+        let mut found = shell.chain(code).filter_map(|(name, kind)| Some((self.only_text(name)?, kind)));
+        let (at, kind) = found.find(|(at, _)| !self.texts[*at].is_read)?;
+        let written = &mut self.texts[at];
+        written.is_read = true;
+        let kind = match written.text.lines().next().filter(|first| first.starts_with("#!")) {
+            Some(first) if kind == ScriptKind::Shell => script_kind(first),
+            _ => Some(kind),
+        };
+        Some((written.text.clone(), kind))
     }
 
     /// Returns why the commands of the line may differ from what they look like.
@@ -136,10 +238,17 @@ impl Facts {
         }
         let is_written = |name: &String| self.written.contains(name) || self.made.contains(name);
         let is_startup = |name: &String| STARTUP.contains(&name.as_str());
-        if let Some(name) = self.run.iter().find(|name| is_written(name)) {
+        let mut programs = self.run.iter().chain(&self.run_as_code);
+        let is_unknown = |name: &String| {
+            (is_written(name) && self.only_text(name).is_none()) || self.mentioned.contains(name)
+        };
+        if let Some(name) = programs.find(|name| is_unknown(name)) {
             return Some(format!("the line writes `{name}` and runs it"));
         }
-        if self.writes_unknown && !self.run.is_empty() {
+        if let Some(name) = self.configured.iter().find(|name| is_written(name)) {
+            return Some(format!("the line writes `{name}` and runs what it says"));
+        }
+        if self.writes_unknown && !(self.run.is_empty() && self.run_as_code.is_empty()) {
             return Some("the line writes a file with an unknown name and runs a file".to_owned());
         }
         // Into which folder a program puts a file is unknown.

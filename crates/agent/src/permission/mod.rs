@@ -7,6 +7,7 @@ mod argument;
 mod line;
 mod path_rules;
 mod programs;
+mod proposal;
 mod reader;
 mod rule;
 #[cfg(test)]
@@ -22,6 +23,8 @@ use serde_json::Value;
 use crate::future::BoxFuture;
 use crate::workspace::Workspace;
 use line::Line;
+pub(crate) use proposal::proposed_rules;
+pub use proposal::workspace_settings;
 pub(crate) use rule::FILES;
 use rule::{Match, Rule, Subject};
 
@@ -35,6 +38,8 @@ pub struct PermissionRules {
     only: Vec<Vec<Rule>>,
     /// Exceptions to questions of a project's settings, not to the user's own.
     project_exceptions: Vec<Rule>,
+    /// Calls that the user has allowed for good in this workspace: exceptions to every question, also of other sets.
+    always: Vec<Rule>,
 }
 
 /// The decision about a call.
@@ -108,6 +113,13 @@ impl PermissionRules {
         self.deny.extend(more.deny);
         self.only.extend(more.only);
         self.project_exceptions.extend(more.project_exceptions);
+        self.always.extend(more.always);
+    }
+
+    /// Adds a rule that the user has allowed for good in this workspace.
+    pub(crate) fn add_always(&mut self, rule: &str) -> Result<(), String> {
+        self.always.push(Rule::parse(rule)?);
+        Ok(())
     }
 
     /// Marks the rules as those of a project that the user has not accepted.
@@ -129,8 +141,7 @@ impl PermissionRules {
             return Some(format!("the rule `{}` denies it", rule.text));
         }
         let subject = Subject::Path(place.to_owned());
-        let is_permitted = |set: &&Vec<Rule>| tools.iter().any(|tool| permits(set, tool, &subject));
-        self.only.iter().find(|set| !is_permitted(set)).map(|set| only_reason(set))
+        self.only.iter().find(|set| !permits(set, tools[0], &subject)).map(|set| only_reason(set))
     }
 
     /// Returns whether any file may be denied to reading tools.
@@ -145,6 +156,17 @@ impl PermissionRules {
 
     /// Decides about a call.
     pub(crate) fn judge(&self, tool: &str, input: &Value, workspace: &Workspace) -> Decision {
+        self.judge_except(&[], tool, input, workspace)
+    }
+
+    /// Decides about a call, with what the user has allowed for good in other sets.
+    pub(crate) fn judge_except(
+        &self,
+        others: &[&PermissionRules],
+        tool: &str,
+        input: &Value,
+        workspace: &Workspace,
+    ) -> Decision {
         let subject = subject(tool, input, workspace);
         let tools = || std::iter::once(tool).chain(related_tool(tool));
         let matches =
@@ -172,7 +194,9 @@ impl PermissionRules {
         let asks = |rule: &&Rule| {
             tools().filter(|name| rule.restricts(name, &subject) > Match::No).any(|name| {
                 let is_excepted = rule.is_project && is_allowed(&self.project_exceptions, name);
-                !is_excepted && !is_allowed(&self.allow, name)
+                let is_always =
+                    || std::iter::once(&self).chain(others).any(|set| is_allowed(&set.always, name));
+                !is_excepted && !is_allowed(&self.allow, name) && !is_always()
             })
         };
         match self.ask.iter().find(asks) {
@@ -201,10 +225,14 @@ fn allows(rules: &[Rule], tool: &str, subject: &Subject) -> bool {
 }
 
 /// Returns whether a set of only-rules permits the call. An agent that may read some files only may search no others.
+/// Files that may be written may be edited, and the other way round; no others.
 fn permits(set: &[Rule], tool: &str, subject: &Subject) -> bool {
-    let also = WALKS.contains(&tool).then_some("read");
-    let mut named = std::iter::once(tool).chain(also).filter(|tool| set.iter().any(|rule| rule.names(tool)));
-    named.all(|tool| allows(set, tool, subject))
+    let names = std::iter::once(tool).chain(related_tool(tool));
+    let mut named = names.filter(|tool| set.iter().any(|rule| rule.names(tool))).peekable();
+    match WALKS.contains(&tool) {
+        true => named.all(|tool| allows(set, tool, subject)),
+        false => named.peek().is_none() || named.any(|tool| allows(set, tool, subject)),
+    }
 }
 
 /// Returns the reason for a refusal by a set of only-rules.
@@ -264,6 +292,8 @@ pub struct PermissionQuestion {
     pub input: String,
     /// The reason for the question.
     pub why: String,
+    /// The rules that would allow such calls for good. Empty if no rule can.
+    pub always: Vec<String>,
 }
 
 /// The answer to a permission question.
@@ -271,6 +301,8 @@ pub struct PermissionQuestion {
 pub enum PermissionAnswer {
     /// Make the call.
     Yes,
+    /// Make the call, and allow such calls from now on.
+    Always,
     /// Refuse the call, for this reason.
     No(String),
 }

@@ -4,9 +4,9 @@
 //! line unresolved: rules that forbid then ask, and rules that allow do not apply. Nothing is expanded, so a word with an
 //! expansion is unknown text.
 
-use super::line::{Content, Facts, Line, Word, base};
+use super::line::{Content, Facts, Line, ScriptKind, Word, WrittenText, base};
 use super::programs::{self, Input};
-use super::token::{Scan, Token, is_name, is_number};
+use super::token::{POSITIONAL, Scan, Token, is_name, is_number};
 use super::variables;
 
 /// Maximum depth of commands inside commands.
@@ -24,6 +24,7 @@ pub(super) fn read(text: &str) -> Line {
     let bare = text.replace("\\\n", "").chars().filter(|c| !"'\"\\".contains(*c)).collect();
     let mut scan = Scan { line: Line { bare, ..Line::default() }, facts: Facts::default() };
     scan.script(text, 0);
+    scan.follow_written_texts();
     if let Some(reason) = scan.facts.unresolved_reason() {
         scan.line.set_unresolved(reason);
     }
@@ -36,9 +37,33 @@ impl Scan {
         if depth > DEEPEST {
             return self.line.set_unresolved("commands are nested too deeply");
         }
-        let mut reader =
-            Reader { chars: text.chars().collect(), at: 0, depth, heredocs: Vec::new(), scan: self };
-        reader.commands(None);
+        Reader::new(self, text, depth).commands(None);
+    }
+
+    /// Notes a file that a redirection writes.
+    fn file_is_written(&mut self, path: &str) {
+        if path.split('/').any(|part| part == ".git") {
+            self.line.set_unresolved("the line writes into git's own folder");
+        }
+        if base(path).starts_with('-') {
+            self.line.set_unresolved("the line writes a file whose name looks like an option");
+        }
+        self.facts.written.push(base(path).to_owned());
+    }
+
+    /// Reads the scripts that the line itself writes and runs.
+    fn follow_written_texts(&mut self) {
+        let mut followed = 0;
+        while followed < DEEPEST {
+            let Some((text, kind)) = self.facts.next_written_script() else { return };
+            match kind {
+                Some(ScriptKind::Shell) => self.script(&text, 1),
+                Some(ScriptKind::Code) => programs::check_code(self, &text),
+                None => self.line.set_unresolved("the line writes a program and runs it"),
+            }
+            followed += 1;
+        }
+        self.line.set_unresolved("scripts are nested too deeply");
     }
 }
 
@@ -47,8 +72,10 @@ struct Heredoc {
     end: String,
     is_literal: bool,
     strips_tabs: bool,
-    /// Its text is run by a shell.
-    is_script: bool,
+    /// Its text is run as a script of this kind.
+    script: Option<ScriptKind>,
+    /// The files that receive its text, without folders.
+    files: Vec<String>,
 }
 
 struct Reader<'s> {
@@ -56,10 +83,29 @@ struct Reader<'s> {
     at: usize,
     depth: usize,
     heredocs: Vec<Heredoc>,
+    /// The output of the last command.
+    output: Content,
+    /// The next command reads names of files from a pipe.
+    reads_names: bool,
+    /// More than one pipeline was read.
+    is_several: bool,
     scan: &'s mut Scan,
 }
 
-impl Reader<'_> {
+impl<'s> Reader<'s> {
+    fn new(scan: &'s mut Scan, text: &str, depth: usize) -> Self {
+        Self {
+            chars: text.chars().collect(),
+            at: 0,
+            depth,
+            heredocs: Vec::new(),
+            output: Content::Unknown,
+            reads_names: false,
+            is_several: false,
+            scan,
+        }
+    }
+
     /// Returns the next character. A backslash before the end of a line joins it with the next one.
     fn peek(&mut self) -> Option<char> {
         while self.chars[self.at..].starts_with(&['\\', '\n']) {
@@ -106,7 +152,7 @@ impl Reader<'_> {
             match self.peek() {
                 None => break,
                 Some('\n') => self.newline(),
-                Some(';' | '&' | '|') if !self.chars[self.at..].starts_with(&['&', '>']) => self.at += 1,
+                Some(';' | '&' | '|') if !self.chars[self.at..].starts_with(&['&', '>']) => self.separator(),
                 Some('#') => self.comment(),
                 Some(')') => {
                     self.at += 1;
@@ -122,6 +168,7 @@ impl Reader<'_> {
                         Some('(') => self.arithmetic_command(),
                         _ => self.commands(Some(')')),
                     }
+                    self.compound();
                 }
                 Some(_) => self.simple(),
             }
@@ -135,7 +182,26 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads `|` or another separator of commands.
+    fn separator(&mut self) {
+        let is_pipe = self.peek() == Some('|') && !self.takes("||");
+        self.at += usize::from(is_pipe);
+        if is_pipe {
+            self.reads_names = self.output <= Content::Names;
+        } else {
+            self.takes("&&");
+            self.at += usize::from(matches!(self.peek(), Some(';' | '&')));
+            self.compound();
+        }
+    }
+
+    /// Notes that the output is more than that of one pipeline.
+    fn compound(&mut self) {
+        (self.reads_names, self.output, self.is_several) = (false, Content::Unknown, true);
+    }
+
     fn newline(&mut self) {
+        self.compound();
         self.at += 1;
         for heredoc in std::mem::take(&mut self.heredocs) {
             self.heredoc_text(&heredoc);
@@ -151,7 +217,9 @@ impl Reader<'_> {
     /// Reads a simple command, or the head of a compound one.
     fn simple(&mut self) {
         let mut tokens: Vec<Token> = Vec::new();
-        let mut input = Input::Elsewhere;
+        let reads_names = std::mem::take(&mut self.reads_names);
+        let mut input = if reads_names { Input::Names } else { Input::Elsewhere };
+        let (written, made) = (self.scan.facts.written.len(), self.scan.facts.made.len());
         let first_heredoc = self.heredocs.len();
         let mut stdin_heredoc = None;
         loop {
@@ -160,6 +228,7 @@ impl Reader<'_> {
             match self.peek() {
                 None | Some('\n' | ';' | '|' | ')') => break,
                 Some('&') if self.chars.get(self.at + 1) != Some(&'>') => break,
+                Some('(') if tokens.is_empty() => break,
                 Some('(') => {
                     if !self.function(&tokens) {
                         self.unresolved("a bracket in an unusual place");
@@ -200,11 +269,19 @@ impl Reader<'_> {
             return;
         }
         self.scan.line.is_more |= tokens.iter().any(|token| token.value);
-        let words: Vec<Word> = tokens.iter().map(Token::word).collect();
+        let mut words: Vec<Word> = tokens.iter().map(Token::word).collect();
+        // `"$HOME/bin/tool"` is a program with a known name.
+        if let Some(path) = words[0].path() {
+            words[0] = Word::Plain(path.to_owned());
+        }
         self.scan.line.commands.push(words.clone());
-        let runs_input = programs::analyze(self.scan, &words, &tokens, &input, self.depth);
-        if let Some(at) = stdin_heredoc.filter(|at| *at >= first_heredoc && runs_input) {
-            self.heredocs[at].is_script = true;
+        let script = programs::analyze(self.scan, &words, &tokens, &input, self.depth);
+        self.output = programs::output(&words, reads_names);
+        if let Some(at) = stdin_heredoc.filter(|at| *at >= first_heredoc) {
+            let facts = &self.scan.facts;
+            let new = facts.written[written..].iter().chain(&facts.made[made..]).cloned();
+            self.heredocs[at].files = if programs::copies_input(&words) { new.collect() } else { Vec::new() };
+            self.heredocs[at].script = script;
         }
     }
 
@@ -223,6 +300,8 @@ impl Reader<'_> {
         if !token.is_literal() || token.quoted {
             return false;
         }
+        let before = (self.output, self.is_several);
+        self.compound();
         match token.text.as_str() {
             word if RESERVED.contains(&word) => {}
             "time" => {
@@ -237,6 +316,7 @@ impl Reader<'_> {
             "for" => self.for_head(),
             "case" => self.case_body(),
             "function" => {
+                self.scan.facts.assign(POSITIONAL, Content::Unknown);
                 self.blanks();
                 self.word();
                 self.blanks();
@@ -246,7 +326,10 @@ impl Reader<'_> {
             }
             "[[" => self.condition(),
             "select" | "coproc" => self.unresolved(&format!("`{}` is not followed", token.text)),
-            _ => return false,
+            _ => {
+                (self.output, self.is_several) = before;
+                return false;
+            }
         }
         self.scan.line.is_more = true;
         true
@@ -263,6 +346,8 @@ impl Reader<'_> {
         if is_named && !(touches && pattern) && self.peek() == Some(')') {
             self.at += 1;
             self.scan.line.is_more = true;
+            self.scan.facts.assign(POSITIONAL, Content::Unknown);
+            self.compound();
             return true;
         }
         self.at = before;
@@ -360,7 +445,7 @@ impl Reader<'_> {
             match self.peek() {
                 None => return,
                 Some('#') => self.comment(),
-                Some(';' | '&' | '|') if !self.chars[self.at..].starts_with(&['&', '>']) => self.at += 1,
+                Some(';' | '&' | '|') if !self.chars[self.at..].starts_with(&['&', '>']) => self.separator(),
                 Some('e') if self.is_word("esac") => return,
                 Some('(') => {
                     self.at += 1;
@@ -502,7 +587,8 @@ impl Reader<'_> {
                 end: end.text,
                 is_literal: end.quoted,
                 strips_tabs: operator == "<<-",
-                is_script: false,
+                script: None,
+                files: Vec::new(),
             });
             if is_stdin {
                 *input = Input::Text(None);
@@ -541,7 +627,7 @@ impl Reader<'_> {
             Some("/dev/null" | "/dev/stdout" | "/dev/stderr") => {}
             Some(name) => {
                 self.scan.line.is_more = true;
-                self.scan.facts.written.push(base(name).to_owned());
+                self.scan.file_is_written(name);
             }
             None => {
                 self.scan.line.is_more = true;
@@ -577,20 +663,20 @@ impl Reader<'_> {
         }
         if !heredoc.is_literal {
             // Only expansions count here; quotes do not.
-            let mut reader = Reader {
-                chars: text.chars().collect(),
-                at: 0,
-                depth: self.depth + 1,
-                heredocs: Vec::new(),
-                scan: self.scan,
-            };
-            if reader.expansions() && heredoc.is_script {
-                self.unresolved("a shell reads a text with unknown parts");
+            if Reader::new(self.scan, &text, self.depth + 1).expansions() {
+                if heredoc.script.is_some() {
+                    self.unresolved("a program reads a script with unknown parts");
+                }
+                return;
             }
         }
-        if heredoc.is_script {
-            self.scan.script(&text, self.depth + 1);
+        match heredoc.script {
+            Some(ScriptKind::Shell) => self.scan.script(&text, self.depth + 1),
+            Some(ScriptKind::Code) => programs::check_code(self.scan, &text),
+            None => {}
         }
+        let text_of = |name: &String| WrittenText { name: name.clone(), text: text.clone(), is_read: false };
+        self.scan.facts.texts.extend(heredoc.files.iter().map(text_of));
     }
 
     /// Reads the expansions of a text without quotes. Returns whether there are any.
@@ -697,18 +783,24 @@ impl Reader<'_> {
         false
     }
 
-    /// Reads commands up to the closing bracket of a substitution.
-    fn inside(&mut self) {
+    /// Reads commands up to the closing bracket of a substitution. Returns its output.
+    fn inside(&mut self) -> Content {
         self.scan.line.is_more = true;
         if self.depth >= DEEPEST {
             self.at = self.chars.len();
-            return self.unresolved("commands are nested too deeply");
+            self.unresolved("commands are nested too deeply");
+            return Content::Unknown;
         }
         self.depth += 1;
         let heredocs = std::mem::take(&mut self.heredocs);
+        let before = (self.reads_names, self.output, self.is_several);
+        (self.reads_names, self.output, self.is_several) = (false, Content::Unknown, false);
         self.commands(Some(')'));
+        let output = if self.is_several { Content::Unknown } else { self.output };
+        (self.reads_names, self.output, self.is_several) = before;
         self.heredocs = heredocs;
         self.depth -= 1;
+        output
     }
 
     fn backticks(&mut self, token: &mut Token, in_quotes: bool) {
@@ -740,8 +832,9 @@ impl Reader<'_> {
                     token.expand(in_quotes, true);
                     self.arithmetic();
                 } else {
-                    token.expand(in_quotes, false);
-                    self.inside();
+                    let output = self.inside();
+                    token.expand_known(in_quotes, output == Content::Number);
+                    token.other |= output == Content::Unknown;
                 }
             }
             Some('{') => {
@@ -772,11 +865,13 @@ impl Reader<'_> {
             }
             Some('@' | '*') => {
                 self.at += 1;
-                token.expand(false, false);
+                token.expand_known(false, false);
+                token.variables.push(POSITIONAL.to_owned());
             }
             Some(c) if c.is_ascii_digit() || c == '!' || c == '-' => {
                 self.at += 1;
-                token.expand(in_quotes, false);
+                token.expand_known(in_quotes, c == '!');
+                token.variables.push(POSITIONAL.to_owned());
             }
             _ => token.push('$'),
         }
@@ -784,7 +879,8 @@ impl Reader<'_> {
 
     fn variable(&mut self, token: &mut Token, name: String, in_quotes: bool) {
         let is_first = token.text.is_empty() && !token.value;
-        token.expand(in_quotes, false);
+        token.expand_known(in_quotes, false);
+        token.variables.push(name.clone());
         token.variable = is_first.then_some(name);
     }
 

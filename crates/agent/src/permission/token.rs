@@ -1,12 +1,15 @@
 //! Words as they are written, and the state of the reading.
 
-use super::line::{Content, Facts, Line, Word};
+use super::line::{Content, EXPANSION, Facts, Line, UnknownWord, Word};
 
 /// The result so far, for a line and all lines inside it.
 pub(super) struct Scan {
     pub(super) line: Line,
     pub(super) facts: Facts,
 }
+
+/// Name under which `$1`, `$@` and the like are noted as a variable.
+pub(super) const POSITIONAL: &str = "@";
 
 /// A word as it is written.
 #[derive(Default)]
@@ -29,6 +32,10 @@ pub(super) struct Token {
     pub(super) bracket: bool,
     /// The variable, if the word is only that variable.
     pub(super) variable: Option<String>,
+    /// All variables in it.
+    pub(super) variables: Vec<String>,
+    /// It has expansions other than variables, numbers and names of files.
+    pub(super) other: bool,
 }
 
 impl Token {
@@ -56,11 +63,22 @@ impl Token {
 
     /// Adds an expansion. In quotes it stays one word.
     pub(super) fn expand(&mut self, in_quotes: bool, is_number: bool) {
+        self.expand_known(in_quotes, is_number);
+        self.other |= !is_number;
+    }
+
+    /// Adds an expansion that is a variable, a number or the name of a file.
+    pub(super) fn expand_known(&mut self, in_quotes: bool, is_number: bool) {
         self.literal.get_or_insert(self.text.len());
         self.number &= is_number;
         self.variable = None;
         self.value = true;
         self.unclear |= !in_quotes;
+        self.text.push(EXPANSION);
+    }
+
+    pub(super) fn may_be_several(&self) -> bool {
+        self.unclear
     }
 
     pub(super) fn is_literal(&self) -> bool {
@@ -85,16 +103,28 @@ impl Token {
             () if self.is_literal() && !value.starts_with('-') && value.chars().all(is_simple) => {
                 Content::Simple
             }
+            // A pattern, or the output of a program that lists files.
+            () if !self.other
+                && self.variables.is_empty()
+                && !value.starts_with(['-', '{'])
+                && !self.is_literal() =>
+            {
+                Content::Names
+            }
             () => Content::Unknown,
         }
     }
 
     pub(super) fn word(&self) -> Word {
-        match () {
-            () if self.unclear => Word::Unclear,
-            () if self.value => Word::Value,
-            () => Word::Plain(self.text.clone()),
+        if self.is_literal() {
+            return Word::Plain(self.text.clone());
         }
+        Word::Unknown(UnknownWord {
+            text: self.text.clone(),
+            is_one: !self.unclear,
+            variables: self.variables.clone(),
+            is_other: self.other,
+        })
     }
 }
 

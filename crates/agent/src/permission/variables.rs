@@ -18,7 +18,8 @@ const FORBIDDEN: &str = "ENV PS0 PS1 PS2 PS3 PS4 HOME PWD OLDPWD CDPATH FPATH SH
     ZDOTDIR NODE_OPTIONS NODE_PATH JAVA_TOOL_OPTIONS MAKEFLAGS GCONV_PATH OPENSSL_CONF XDG_CONFIG_HOME";
 
 /// Beginnings of such names.
-const FORBIDDEN_BEGINNINGS: &[&str] = &["BASH", "LD_", "PERL5", "PYTHON", "RUBY", "GIT_CONFIG", "GIT_EXEC"];
+const FORBIDDEN_BEGINNINGS: &[&str] =
+    &["BASH", "LD_", "PERL5", "PYTHON", "RUBY", "GIT_CONFIG", "GIT_EXEC", "GIT_TEMPLATE"];
 
 /// Harmless Python settings that people set all the time.
 const HARMLESS: &[&str] = &["PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONPATH"];
@@ -150,7 +151,7 @@ fn unknown_operand(scan: &mut Scan, tokens: &[Token], at: usize) {
     if !(is_alone || is_operator(before) || is_operator(tokens.get(at + 1))) {
         return scan.line.set_unresolved("a condition with an unknown operator");
     }
-    if let Word::Unclear = token.word() {
+    if token.may_be_several() {
         match &token.variable {
             Some(name) => scan.facts.need(name, Content::Simple),
             // `$#`, `$?` and arithmetic are one number.

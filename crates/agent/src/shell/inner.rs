@@ -1,6 +1,7 @@
 //! The keeper, which is the first process of a command's namespaces, and the process that becomes the shell.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -81,8 +82,8 @@ fn become_shell() -> Result<std::convert::Infallible, String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(failed("follow its parent"))?;
     rustix::process::setsid().map_err(failed("begin a session"))?;
-    let nothing = std::fs::File::open("/dev/null").map_err(|error| error.to_string())?;
-    rustix::stdio::dup2_stdin(&nothing).map_err(failed("close its input"))?;
+    let input = standard_input(order.input.as_deref()).map_err(|error| error.to_string())?;
+    rustix::stdio::dup2_stdin(&input).map_err(failed("set its input"))?;
     std::env::set_current_dir(&order.workspace)
         .map_err(|error| format!("cannot enter `{}`: {error}", order.workspace.display()))?;
     for (resource, most) in LIMITS {
@@ -100,6 +101,15 @@ fn become_shell() -> Result<std::convert::Infallible, String> {
     rustix::stdio::dup2_stdout(io::stderr()).map_err(failed("join its outputs"))?;
     let error = shell(&order).exec();
     Err(format!("no shell can be started: {error}"))
+}
+
+/// Opens the standard input of a command: a file in memory, which no other process can reach, or nothing.
+fn standard_input(text: Option<&str>) -> io::Result<File> {
+    let Some(text) = text else { return File::open("/dev/null") };
+    let mut file = File::from(rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
 }
 
 fn shell(order: &SandboxSpec) -> Command {

@@ -28,7 +28,7 @@ use guard::{DisarmedList, WorkspaceGuard};
 use kill_switch::KillSwitch;
 use plan::HOME_FOLDER;
 pub use process::Processes;
-pub(crate) use process::{CommandEnd, RunningCommand};
+pub(crate) use process::{CommandEnd, HookCommand, RunningCommand};
 pub(crate) use watcher::MAX_DISARMED;
 
 /// First argument of our own program when it runs a step of the sandbox.
@@ -63,6 +63,8 @@ struct SandboxSpec {
     hidden: Vec<PathBuf>,
     /// Paths to keep read-only, even below a writable one.
     protected: Vec<PathBuf>,
+    /// Standard input of the command. Without it, there is none.
+    input: Option<String>,
 }
 
 /// Event that a sandbox process reports, as one line of JSON.

@@ -137,6 +137,7 @@ pub(super) fn sandbox_spec(
         write: vec![workspace.to_owned(), tmp.to_owned()],
         hidden,
         protected,
+        input: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Our side of a command's processes: starts them, reads their events, ends them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -58,6 +59,17 @@ pub(crate) struct RunningCommand {
     pub(crate) disarmed: oneshot::Receiver<Vec<DisarmedPlace>>,
 }
 
+/// The command of a hook.
+pub(crate) struct HookCommand {
+    pub(crate) script: String,
+    /// Standard input.
+    pub(crate) input: String,
+    /// Variables: all of them outside of the sandbox, otherwise beside those of every command.
+    pub(crate) env: BTreeMap<String, String>,
+    /// The folder to run in without the sandbox, with the user's rights. `None` is the sandbox, and the workspace.
+    pub(crate) outside: Option<PathBuf>,
+}
+
 /// Ends a command when dropped.
 pub(crate) struct KillOnDrop(KillSwitch);
 
@@ -114,15 +126,43 @@ impl Processes {
 
     /// Starts a command. An error says why it did not run.
     pub(crate) async fn start(&self, command: &str, workspace: &Path) -> Result<RunningCommand, String> {
+        self.start_with(command, workspace, None).await
+    }
+
+    /// Starts the command of a hook. An error says why it did not run.
+    pub(crate) async fn start_hook(
+        &self,
+        hook: &HookCommand,
+        workspace: &Path,
+    ) -> Result<RunningCommand, String> {
+        self.start_with(&hook.script, workspace, Some(hook)).await
+    }
+
+    async fn start_with(
+        &self,
+        command: &str,
+        workspace: &Path,
+        hook: Option<&HookCommand>,
+    ) -> Result<RunningCommand, String> {
         let tmp = self.temp_folder().map_err(|error| format!("no folder for temporary files: {error}"))?;
-        if !self.is_unsandboxed() && !rights::is_available() {
+        let outside = hook.and_then(|hook| hook.outside.as_ref());
+        let is_sandboxed = outside.is_none() && !self.is_unsandboxed();
+        if is_sandboxed && !rights::is_available() {
             return Err(rights::NO_LANDLOCK.to_owned());
         }
-        let mut guard = self.scan(workspace).await?;
+        let mut guard = if is_sandboxed { self.scan(workspace).await? } else { None };
         let places = |guard: &Option<Arc<WorkspaceGuard>>| {
             guard.as_ref().map(|guard| guard.places.clone()).unwrap_or_default()
         };
         let mut order = plan::sandbox_spec(&self.shell, command, workspace, tmp, places(&guard));
+        if let Some(hook) = hook {
+            order.input = Some(hook.input.clone());
+            if let Some(folder) = outside {
+                (order.sandbox, order.namespaces) = (false, false);
+                (order.workspace, order.env) = (folder.clone(), BTreeMap::new());
+            }
+            order.env.extend(hook.env.clone());
+        }
         let mut scans = 1;
         loop {
             let mut started = self.spawn(&order, guard.clone()).await.map_err(|error| error.to_string())?;

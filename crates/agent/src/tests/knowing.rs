@@ -90,17 +90,18 @@ async fn tasks_survive_a_compaction() {
     room.limits.compact_at = 1000;
     let kernel = kernel(&room);
     let plan = r#"manage_tasks{"create":[{"subject":"one","description":"in full"},{"subject":"two"}]}"#;
-    let begin = r#"manage_tasks{"update":[{"id":"6.0.1","status":"in_progress"}]} | in=5000"#;
+    let begin = r#"manage_tasks{"update":[{"id":"m.6.0.1","status":"in_progress"}]} | in=5000"#;
     let note = r#"memory{"action":"write","name":"port","text":"it listens on 8080"}"#;
     let ours = r#"memory{"action":"write","name":"taste","text":"tabs","scope":"user"}"#;
     let said = [note, ours, plan, begin, "it was about a plan", "done"];
-    let ended = play(&room, &kernel, room.start_of("plan"), &said).await;
+    let start = StartRequest { id: Some(RunId::new("m")), ..room.start_of("plan") };
+    let ended = play(&room, &kernel, start, &said).await;
     assert_eq!(ended.status, RunStatus::Completed, "{ended:?}");
     laws::hold(&room);
     let last = room.model.asked().pop().expect("asked");
     let last = String::from_utf8_lossy(&last);
     assert!(last.contains("it was about a plan"), "{last}");
-    let tasks = r"The current tasks of this conversation:\n6.0.1 in_progress: one\n    in full\n6.0.2 pending: two\n</tasks>";
+    let tasks = r"The current tasks of this conversation:\nm.6.0.1 in_progress: one\n    in full\nm.6.0.2 pending: two\n</tasks>";
     assert!(last.contains(tasks), "{last}");
     assert!(last.contains("port (thread): it listens on 8080") && !last.contains("taste"), "{last}");
 }

@@ -11,6 +11,7 @@ mod calling;
 mod compacting;
 mod failing;
 mod family;
+mod folders;
 mod full;
 mod holding;
 mod http;
@@ -128,6 +129,7 @@ impl Room {
             backoff: self.backoff.clone(),
             tools: Arc::new(tools::toolbox(&self.state)),
             skills: Arc::default(),
+            folder_skills: None,
             agents: Arc::default(),
             tiers: Arc::default(),
             tree_limits: TreeLimits::default(),
@@ -135,6 +137,7 @@ impl Room {
             shell: ShellConfig::default(),
             clock: clock(),
             rules: self.rules.clone(),
+            hooks: Arc::default(),
             asker: self.asker.clone(),
             events: Arc::new(Nobody),
         }
@@ -152,6 +155,7 @@ impl Room {
             instructions: None,
             tools: None,
             rules: self.own_rules.clone(),
+            ask: Vec::new(),
             provider: "test".to_owned(),
             model: model.to_owned(),
             limits: self.limits.clone(),
@@ -228,7 +232,8 @@ impl Room {
             );
         }
         match ended {
-            Ok(RunOutcome { status, final_text, error, .. }) => {
+            Ok(RunOutcome { status, final_text, partial_text, error, .. }) => {
+                let final_text = final_text.or(partial_text);
                 let error = error.map(|error| format!(" ({error})")).unwrap_or_default();
                 format!("= {status}: {}{error}\n", final_text.as_deref().map_or("nothing", short))
             }

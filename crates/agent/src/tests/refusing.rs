@@ -16,7 +16,7 @@ struct Person(Mutex<Vec<String>>);
 
 impl Approver for Person {
     fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
-        let PermissionQuestion { agent, tool, input, why } = question;
+        let PermissionQuestion { agent, tool, input, why, .. } = question;
         self.0.lock().expect("lock is not poisoned").push(format!("{agent} {tool} {input}: {why}"));
         let answer =
             if tool == "echo" { PermissionAnswer::Yes } else { PermissionAnswer::No("not today".to_owned()) };

@@ -251,6 +251,7 @@ fn row(id: &RunId) -> store::Run {
         model: "m".to_owned(),
         provider: String::new(),
         status: RunStatus::Running,
+        partial_text: None,
         final_text: None,
         error: None,
         settings: Vec::new(),

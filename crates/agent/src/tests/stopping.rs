@@ -260,6 +260,7 @@ async fn a_late_cancel_does_not_end_a_later_prompt() {
         .send(store::NewInboxEntry {
             run: room.run(),
             kind: store::InboxKind::Cancel,
+            sent_by: None,
             body: Vec::new(),
             at: Millis(0),
         })

@@ -54,6 +54,24 @@ pub(crate) trait CallingRun: Send + Sync {
         in_background: bool,
     ) -> BoxFuture<'a, Result<ChildEnd, String>>;
 
+    /// Continues a sub-agent that has ended, or resumes the one that this call continued before. Errors are text for the
+    /// model.
+    fn continue_child<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        child: &'a RunId,
+        prompt: &'a str,
+        in_background: bool,
+    ) -> BoxFuture<'a, Result<ChildEnd, String>>;
+
+    /// Sends a message to a child that has not ended. Errors are text for the model.
+    fn send<'a>(
+        &'a self,
+        context: &'a ToolContext,
+        child: &'a RunId,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), String>>;
+
     /// Waits until a child has ended, the time is over, or this run is asked to stop.
     fn wait_for<'a>(&'a self, child: &'a RunId, most: Duration) -> BoxFuture<'a, ()>;
 

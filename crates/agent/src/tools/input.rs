@@ -325,7 +325,7 @@ mod tests {
             skill {"name":null}: `name` must be a string, but is: null
             skill {"name":7}: `name` must be a string, but is: 7
             skill {"arguments":7}: `arguments` must be a string, but is: 7
-            spawn_sub_agent {"colour":1}: `colour` is no input of `spawn_sub_agent`; it takes `prompt`, `agent`, `model`, `task_id`, `run_in_background`, `fork`, `output_schema`
+            spawn_sub_agent {"colour":1}: `colour` is no input of `spawn_sub_agent`; it takes `prompt`, `agent`, `model`, `task_id`, `run_in_background`, `fork`, `output_schema`, `continue`
             spawn_sub_agent []: `spawn_sub_agent` takes a JSON object, but got: []
             spawn_sub_agent {}: `prompt` is missing; it must be a string
             spawn_sub_agent {"prompt":null}: `prompt` must be a string, but is: null
@@ -336,6 +336,7 @@ mod tests {
             spawn_sub_agent {"run_in_background":"seven"}: `run_in_background` must be true or false, but is: "seven"
             spawn_sub_agent {"fork":"seven"}: `fork` must be true or false, but is: "seven"
             spawn_sub_agent {"output_schema":"seven"}: `output_schema` must be an object, but is: "seven"
+            spawn_sub_agent {"continue":7}: `continue` must be a string, but is: 7
             job_output {"colour":1}: `colour` is no input of `job_output`; it takes `job_id`, `block`, `timeout_ms`, `cursor`, `offset`
             job_output []: `job_output` takes a JSON object, but got: []
             job_output {}: `job_id` is missing; it must be a string
@@ -357,6 +358,13 @@ mod tests {
             job_cancel {}: `job_id` is missing; it must be a string
             job_cancel {"job_id":null}: `job_id` must be a string, but is: null
             job_cancel {"job_id":7}: `job_id` must be a string, but is: 7
+            send_message {"colour":1}: `colour` is no input of `send_message`; it takes `run_id`, `message`
+            send_message []: `send_message` takes a JSON object, but got: []
+            send_message {}: `run_id` is missing; it must be a string
+            send_message {"run_id":null}: `run_id` must be a string, but is: null
+            send_message {"run_id":7}: `run_id` must be a string, but is: 7
+            send_message {"message":null}: `message` must be a string, but is: null
+            send_message {"message":7}: `message` must be a string, but is: 7
         "#]];
         expected.assert_eq(&seen);
     }

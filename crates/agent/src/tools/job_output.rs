@@ -48,6 +48,8 @@ struct JobReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     final_text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    partial_text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     transcript: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<i64>,
@@ -114,10 +116,11 @@ async fn report(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
     let ended = stored_outcome(run, job)?;
     let has_ended =
         !is_unfinished(ended.status) || run.store().run(run.id()).job_owes_result(job)? == Some(false);
-    let answer = ended.final_text.as_deref().unwrap_or(NO_FINAL_TEXT);
+    let has_answer = ended.partial_text.is_none();
+    let answer = ended.final_text.as_deref().or(ended.partial_text.as_deref()).unwrap_or(NO_FINAL_TEXT);
     // Beside a transcript, only the beginning of the answer is shown.
     let is_beside = args.cursor.is_some() && answer.len() > ANSWER_BESIDE_TRANSCRIPT;
-    let (final_text, transcript, next_cursor, next_offset) = match args.cursor {
+    let (text, transcript, next_cursor, next_offset) = match args.cursor {
         // A shortened answer comes first, but not all of it with every part of the transcript.
         Some(from) => {
             let (text, next, offset) = transcript(run, job, from, args.offset)?;
@@ -140,7 +143,8 @@ async fn report(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal
         run_id: job,
         status: if has_ended || is_paused { ended.status.as_str() } else { "running" },
         error: ended.error.filter(|_| has_ended),
-        final_text: has_ended.then_some(final_text),
+        final_text: (has_ended && has_answer).then(|| text.clone()),
+        partial_text: (has_ended && !has_answer).then_some(text),
         transcript,
         next_cursor,
         next_offset,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use store::{NewTask, StoreError, Task, TaskChange, TaskStatus};
+use store::{NewTask, Task, TaskChange, TaskStatus};
 
 use super::{Refusal, input};
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, tasks};
@@ -12,6 +12,9 @@ const MAX_SUBJECT: usize = 200;
 const MAX_DESCRIPTION: usize = 8 << 10;
 /// Maximum number of tasks in a conversation.
 const MAX_TASKS: usize = 200;
+
+/// The name of the tool.
+pub(crate) const MANAGE_TASKS: &str = "manage_tasks";
 
 /// The tool `manage_tasks`. A call is applied as a whole or not at all.
 pub(super) struct ManageTasksTool;
@@ -44,7 +47,7 @@ struct Update {
 
 impl Tool for ManageTasksTool {
     fn name(&self) -> &'static str {
-        "manage_tasks"
+        MANAGE_TASKS
     }
 
     fn description(&self) -> &'static str {
@@ -112,30 +115,22 @@ async fn change_tasks(args: Args, context: &ToolContext) -> Result<ToolOutput, R
         let Update { id, status, subject, description } = update;
         check_lengths(subject.as_deref(), description.as_deref())
             .map_err(|why| Refusal(format!("update[{n}]: {why}")))?;
-        let Some(task) = tasks::parse_id(&id, thread) else {
+        let Some(task) = tasks::find(&before, &id) else {
             return Err(Refusal(format!(
-                "the task `{id}` belongs to another conversation, and nothing was changed; {}",
+                "this conversation has no task `{id}`, and nothing was changed; {}",
                 existing_tasks(&before)
             )));
         };
         let status = status.as_deref().and_then(TaskStatus::from_word);
-        changes.push((task, TaskChange { subject, description, status, ..TaskChange::default() }));
+        changes.push((task.id.clone(), TaskChange { subject, description, status, ..TaskChange::default() }));
     }
-    match context.store.change_tasks(thread, new, changes, at).await {
-        Err(StoreError::NoTask(task)) => {
-            let name = task.as_str().split_once('/').map_or(task.as_str(), |(_, name)| name);
-            Err(Refusal(format!("no task `{name}`, and nothing was changed; {}", existing_tasks(&before))))
-        }
-        Err(error) => Err(error.into()),
-        Ok(()) => {
-            let now = context.store.main().tasks(thread)?;
-            Ok(ToolOutput::text(if now.is_empty() {
-                "no tasks".to_owned()
-            } else {
-                tasks::list(&now).trim_end().to_owned()
-            }))
-        }
-    }
+    context.store.change_tasks(thread, new, changes, at).await?;
+    let now = context.store.main().tasks(thread)?;
+    Ok(ToolOutput::text(if now.is_empty() {
+        "no tasks".to_owned()
+    } else {
+        tasks::list(&now).trim_end().to_owned()
+    }))
 }
 
 fn check_lengths(subject: Option<&str>, description: Option<&str>) -> Result<(), String> {
@@ -182,15 +177,18 @@ mod tests {
             (4, plan),
             (
                 6,
-                json!({"update": [{"id": "4.0.1", "status": "in_progress"}], "create": [{"subject": "Ship it"}]}),
+                json!({"update": [{"id": "yard.4.0.1", "status": "in_progress"}], "create": [{"subject": "Ship it"}]}),
             ),
-            (8, json!({"update": [{"id": "4.0.1", "status": "complete"}, {"id": "4.0.9", "subject": "x"}]})),
+            (
+                8,
+                json!({"update": [{"id": "yard.4.0.1", "status": "complete"}, {"id": "yard.4.0.9", "subject": "x"}]}),
+            ),
             (
                 10,
                 json!({"create": [{"subject": "lost"}], "update": [{"id": "tother/4.0.1", "status": "failed"}]}),
             ),
-            (12, json!({"update": [{"id": "4.0.2", "subject": " "}]})),
-            (14, json!({"update": [{"id": "4.0.2", "status": "done"}]})),
+            (12, json!({"update": [{"id": "yard.4.0.2", "subject": " "}]})),
+            (14, json!({"update": [{"id": "yard.4.0.2", "status": "done"}]})),
             (16, json!({"update": [{"status": "failed"}]})),
             (18, json!({"create": [{"subject": "x".repeat(201)}]})),
             (20, json!({"create": [{"subject": "x", "colour": 1}]})),
@@ -203,24 +201,24 @@ mod tests {
         expect![[r#"
             no tasks
             --- {"create":[{"subject":"Write the parser","description":"By hand.\nNo crate."},{"subject":"Test  it"}
-            4.0.1 pending: Write the parser
-            4.0.2 pending: Test it
+            yard.4.0.1 pending: Write the parser
+            yard.4.0.2 pending: Test it
             --- {"create":[{"subject":"Write the parser","description":"By hand.\nNo crate."},{"subject":"Test  it"}
-            4.0.1 pending: Write the parser
-            4.0.2 pending: Test it
-            --- {"update":[{"id":"4.0.1","status":"in_progress"}],"create":[{"subject":"Ship it"}]}
-            4.0.1 in_progress: Write the parser
+            yard.4.0.1 pending: Write the parser
+            yard.4.0.2 pending: Test it
+            --- {"update":[{"id":"yard.4.0.1","status":"in_progress"}],"create":[{"subject":"Ship it"}]}
+            yard.4.0.1 in_progress: Write the parser
                 By hand.
                 No crate.
-            4.0.2 pending: Test it
-            6.0.1 pending: Ship it
-            --- {"update":[{"id":"4.0.1","status":"complete"},{"id":"4.0.9","subject":"x"}]}
-            error: no task `4.0.9`, and nothing was changed; there are: `4.0.1`, `4.0.2`, `6.0.1`
+            yard.4.0.2 pending: Test it
+            yard.6.0.1 pending: Ship it
+            --- {"update":[{"id":"yard.4.0.1","status":"complete"},{"id":"yard.4.0.9","subject":"x"}]}
+            error: this conversation has no task `yard.4.0.9`, and nothing was changed; there are: `yard.4.0.1`, `yard.4.0.2`, `yard.6.0.1`
             --- {"create":[{"subject":"lost"}],"update":[{"id":"tother/4.0.1","status":"failed"}]}
-            error: the task `tother/4.0.1` belongs to another conversation, and nothing was changed; there are: `4.0.1`, `4.0.2`, `6.0.1`
-            --- {"update":[{"id":"4.0.2","subject":" "}]}
+            error: this conversation has no task `tother/4.0.1`, and nothing was changed; there are: `yard.4.0.1`, `yard.4.0.2`, `yard.6.0.1`
+            --- {"update":[{"id":"yard.4.0.2","subject":" "}]}
             error: update[0]: `subject` is empty; nothing was changed
-            --- {"update":[{"id":"4.0.2","status":"done"}]}
+            --- {"update":[{"id":"yard.4.0.2","status":"done"}]}
             error: `status` must be one of "pending", "in_progress", "complete", "failed", "cancelled", but is: "done"
             --- {"update":[{"status":"failed"}]}
             error: `id` is missing; it must be a string

@@ -22,6 +22,7 @@ mod manage_tasks;
 mod memory;
 mod path_glob;
 mod read;
+mod send_message;
 mod session_info;
 mod sessions_read;
 mod sessions_search;
@@ -41,6 +42,7 @@ use serde_json::Value;
 
 use crate::{BoxFuture, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
+pub(crate) use manage_tasks::MANAGE_TASKS;
 pub(crate) use memory::memory_line;
 pub(crate) use spawn_sub_agent::{sub_agent_output, unfinished_output};
 pub use web_fetch::AllowedHosts;
@@ -71,6 +73,7 @@ fn builtin_tools(allowed: AllowedHosts) -> Vec<Box<dyn Tool>> {
         Box::new(spawn_sub_agent::SpawnSubAgentTool),
         Box::new(job_output::JobOutputTool),
         Box::new(job_cancel::JobCancelTool),
+        Box::new(send_message::SendMessageTool),
     ]
 }
 

@@ -11,7 +11,9 @@ use super::{Refusal, input};
 use crate::fork_request::ForkRequest;
 use crate::outcome::{RunOutcome, is_unfinished};
 use crate::tool::{CallingRun, ChildEnd, SubAgentRequest};
-use crate::{BoxFuture, NO_FINAL_TEXT, Policy, Tool, ToolContext, ToolOutput, ids, prompts, schema};
+use crate::{
+    BoxFuture, NO_FINAL_TEXT, Policy, RunSettings, Tool, ToolContext, ToolOutput, ids, prompts, schema,
+};
 
 /// Time limit of the call. The sub-agent has limits of its own, which are shorter.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -31,6 +33,8 @@ struct Args {
     #[serde(default)]
     fork: bool,
     output_schema: Option<Value>,
+    #[serde(rename = "continue")]
+    continues: Option<String>,
 }
 
 /// Result of a sub-agent that the call has waited for.
@@ -43,6 +47,8 @@ struct SubAgentAnswer<'a> {
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     final_text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partial_text: Option<&'a str>,
 }
 
 /// Result for a sub-agent in the background.
@@ -69,7 +75,9 @@ impl Tool for SpawnSubAgentTool {
          For a task of the plan give its `task_id`. The answer is then kept as the task's result, and whoever works on \
          the same task next is shown what was answered before. An answer is not yet a task that is done: read it, check \
          what you rely on, and then either set the task's status yourself with `manage_tasks`, or spawn again on the same \
-         task with a prompt that says what was missing."
+         task with a prompt that says what was missing.\n\
+         One that has ended knows what it did: with `continue` and its `run_id` it goes on. One that has not ended gets \
+         a message with `send_message`."
     }
 
     fn schema(&self) -> &'static str {
@@ -81,7 +89,8 @@ impl Tool for SpawnSubAgentTool {
             r#""task_id":{"type":"string","description":"Id of the planned task that it works on, from `manage_tasks`."},"#,
             r#""run_in_background":{"type":"boolean","description":"Do not wait for it."},"#,
             r#""fork":{"type":"boolean","description":"Start with a copy of this conversation instead of an empty one."},"#,
-            r#""output_schema":{"type":"object","description":"A JSON schema that its answer must fit."}"#,
+            r#""output_schema":{"type":"object","description":"A JSON schema that its answer must fit."},"#,
+            r#""continue":{"type":"string","description":"Run id of a sub-agent of yours that has ended: it goes on with its conversation and the prompt."}"#,
             r#"},"required":["prompt"],"additionalProperties":false}"#
         )
     }
@@ -117,6 +126,9 @@ impl Tool for SpawnSubAgentTool {
 
 async fn spawn(args: Args, context: &ToolContext) -> Result<ToolOutput, Refusal> {
     let run = calling_run(context)?;
+    if let Some(id) = &args.continues {
+        return continued(&args, id, run, context).await;
+    }
     if args.fork {
         return forked(&args, run, context).await;
     }
@@ -162,6 +174,55 @@ async fn forked(args: &Args, run: &dyn CallingRun, context: &ToolContext) -> Res
     }
 }
 
+/// Continues a sub-agent that has ended. It keeps its settings, so they cannot be chosen.
+async fn continued(
+    args: &Args,
+    id: &str,
+    run: &dyn CallingRun,
+    context: &ToolContext,
+) -> Result<ToolOutput, Refusal> {
+    let chosen = [
+        ("agent", args.agent.is_some()),
+        ("model", args.model.is_some()),
+        ("task_id", args.task_id.is_some()),
+        ("output_schema", args.output_schema.is_some()),
+        ("fork", args.fork),
+    ];
+    if let Some((name, _)) = chosen.into_iter().find(|(_, is_set)| *is_set) {
+        let why = format!(
+            "a continued sub-agent keeps its settings, so `{name}` cannot be set: leave out `{name}` or `continue`"
+        );
+        return Err(Refusal(why));
+    }
+    if args.prompt.trim().is_empty() {
+        return Err(Refusal("`prompt` is empty: say what is left to do".to_owned()));
+    }
+    let id = find_child(run, id)?;
+    let end =
+        run.continue_child(context, &id, &args.prompt, args.run_in_background).await.map_err(Refusal)?;
+    if args.run_in_background {
+        return Ok(started_job(&id));
+    }
+    let settings = RunSettings::from_bytes(&run.store().run(&id).row()?.settings).ok();
+    let schema = settings.and_then(|settings| settings.output_schema);
+    wait_for_answer(run, &id, end, schema.as_ref()).await
+}
+
+/// Finds a sub-agent of this agent by its id.
+pub(super) fn find_child(run: &dyn CallingRun, id: &str) -> Result<RunId, Refusal> {
+    let wanted = RunId::new(id.trim());
+    let children = run.store().run(run.id()).children()?;
+    if children.iter().any(|child| child.run.id == wanted) {
+        return Ok(wanted);
+    }
+    let known: Vec<&str> = children.iter().rev().take(20).map(|child| child.run.id.as_str()).collect();
+    let known = match known.is_empty() {
+        true => "you have started none".to_owned(),
+        false => format!("yours are: {}", known.join(", ")),
+    };
+    Err(Refusal(format!("`{wanted}` is not a sub-agent of yours; {known}")))
+}
+
 /// Waits for a run and returns its answer.
 pub(super) async fn wait_for_answer(
     run: &dyn CallingRun,
@@ -196,7 +257,7 @@ fn started_job(id: &RunId) -> ToolOutput {
 
 /// Returns the result of a sub-agent as its parent sees it.
 pub(crate) fn sub_agent_output(ended: &RunOutcome, schema: Option<&Value>) -> ToolOutput {
-    let RunOutcome { run: run_id, status, final_text, error, .. } = ended;
+    let RunOutcome { run: run_id, status, final_text, partial_text, error, .. } = ended;
     let said = final_text.as_deref();
     match status {
         RunStatus::Completed | RunStatus::StepCap if said.is_some() || *status == RunStatus::Completed => {
@@ -204,7 +265,13 @@ pub(crate) fn sub_agent_output(ended: &RunOutcome, schema: Option<&Value>) -> To
             let wrong = wrong.map(|why| prompts::schema_mismatch(&why));
             let final_text = Some(said.unwrap_or(NO_FINAL_TEXT));
             let status = (*status == RunStatus::StepCap).then_some("step_cap");
-            let text = to_json(&SubAgentAnswer { run_id, status, error: wrong.as_deref(), final_text });
+            let text = to_json(&SubAgentAnswer {
+                run_id,
+                status,
+                error: wrong.as_deref(),
+                final_text,
+                partial_text: None,
+            });
             if wrong.is_some() { ToolOutput::error(text) } else { ToolOutput::text(text) }
         }
         RunStatus::Paused => ToolOutput::error(unfinished_output(run_id, *status, prompts::CONTINUES_AS_JOB)),
@@ -215,7 +282,8 @@ pub(crate) fn sub_agent_output(ended: &RunOutcome, schema: Option<&Value>) -> To
                 run_id,
                 status,
                 error: Some(error),
-                final_text: said,
+                final_text: None,
+                partial_text: partial_text.as_deref(),
             }))
         }
     }
@@ -223,7 +291,8 @@ pub(crate) fn sub_agent_output(ended: &RunOutcome, schema: Option<&Value>) -> To
 
 /// Formats the result of a sub-agent without an answer.
 pub(crate) fn unfinished_output(run_id: &RunId, status: RunStatus, error: &str) -> String {
-    to_json(&SubAgentAnswer { run_id, status: Some(status.as_str()), error: Some(error), final_text: None })
+    let status = Some(status.as_str());
+    to_json(&SubAgentAnswer { run_id, status, error: Some(error), final_text: None, partial_text: None })
 }
 
 pub(super) fn to_json(value: &impl Serialize) -> String {

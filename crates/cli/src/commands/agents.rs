@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use agent::HookSet;
 use agent::definition::{
     Agent, DefinitionFile, DefinitionKind, DefinitionState, GENERAL, Skill, ToolSelection, UnusedKey,
 };
@@ -10,7 +11,7 @@ use report::Tone;
 use serde_json::{Value, json};
 
 use super::Format;
-use crate::definitions::{self, FolderDefinitions};
+use crate::definitions::{self, FolderDefinitions, HookFile};
 use crate::failure::{ExitKind, OrFail, classify, hint};
 use crate::terminal::print_text;
 
@@ -48,8 +49,8 @@ struct CheckArgs {
 
 /// Accept files of this folder in their present content
 ///
-/// Read them first: the agent gets their text as instructions, or starts an MCP server from them. Accept a file again
-/// after each change.
+/// Read them first: the agent gets their text as instructions, starts an MCP server from them, or runs their hooks. Accept
+/// a file again after each change.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   offshoot agents accept .claude/agents/*.md")]
@@ -64,13 +65,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let definitions = FolderDefinitions::load(&here)?;
     match &args.command {
         Command::Check(check) => {
-            let settings = crate::settings::check_settings(&definitions.project).err();
+            let settings = crate::settings::check_settings(&definitions.project);
+            let hooks = settings.as_ref().map(|settings| settings.hooks.clone()).unwrap_or_default();
+            let settings = settings.err();
             print_text(&match check.format {
                 Format::Text => {
-                    text(&definitions) + &settings.as_ref().map(settings_text).unwrap_or_default()
+                    text(&definitions, &hooks) + &settings.as_ref().map(settings_text).unwrap_or_default()
                 }
                 Format::Json => {
-                    format!("{}\n", report::harmless_json(&json(&definitions, settings.as_ref())))
+                    format!("{}\n", report::harmless_json(&json(&definitions, &hooks, settings.as_ref())))
                 }
             });
             let is_sound = definitions.all.is_sound() && settings.is_none();
@@ -130,13 +133,20 @@ fn acceptable(
     if real.as_ref() == Some(&settings) {
         return Ok(Some(settings));
     }
+    if let Some(hooks) = definitions.hook_files.iter().find(|file| is_same(&file.path)) {
+        return Ok(Some(hooks.path.clone()));
+    }
+    if let Some(skill) = real.as_deref().and_then(|real| definitions.folder_skills.skill_file(real)) {
+        return Ok(Some(skill));
+    }
     if let Some(program) = programs.iter().find(|file| is_same(file)) {
         return Ok(Some(program.clone()));
     }
     let file = definitions.all.files.iter().find(|file| is_same(&file.path));
     let Some(file) = file.filter(|file| !matches!(file.state, DefinitionState::Ignored(_))) else {
         let error = anyhow::anyhow!(
-            "`{shown}` is not an agent, skill, command, `offshoot.toml` or MCP server of this folder"
+            "`{shown}` is not an agent, skill, command, `offshoot.toml`, MCP server or settings with hooks of this \
+             folder"
         );
         return Err(error).or_fail_with(ExitKind::Usage, check);
     };
@@ -146,7 +156,34 @@ fn acceptable(
     Ok(file.is_project.then(|| file.path.clone()))
 }
 
-fn text(definitions: &FolderDefinitions) -> String {
+/// Lists the hooks that are asked, in order.
+fn hooks_text(hooks: &HookSet) -> String {
+    let line = |(event, command): (&str, &str)| format!("  {event:<20} {}\n", report::plain(command));
+    let listed: String = hooks.commands().map(line).collect();
+    if listed.is_empty() { listed } else { format!("{}\n{listed}", Tone::Strong.paint("hooks")) }
+}
+
+/// Lists the settings with hooks that are not asked.
+fn unused_hooks_text(definitions: &FolderDefinitions) -> String {
+    let mut text = String::new();
+    for file in &definitions.hook_files {
+        let name = report::plain(&definitions.relative(&file.path));
+        if !file.is_accepted {
+            let accept = definitions.accept_command(&file.path);
+            text += &format!(
+                "  {name}\n    its hooks are not accepted; read it, then: {}\n",
+                report::plain(&accept)
+            );
+        }
+        for unused in file.unused.iter().filter(|_| file.is_accepted) {
+            text +=
+                &format!("  {name}\n    `{}` is not used: {}\n", report::plain(&unused.event), unused.why);
+        }
+    }
+    text
+}
+
+fn text(definitions: &FolderDefinitions, hooks: &HookSet) -> String {
     let mut text = String::new();
     let is_general = definitions.all.agents.iter().any(|agent| agent.name == GENERAL);
     for (kind, title) in [
@@ -182,9 +219,11 @@ fn text(definitions: &FolderDefinitions) -> String {
             text += &format!("  {GENERAL:<20} built in\n");
         }
     }
+    text += &hooks_text(hooks);
     let unused: Vec<&DefinitionFile> =
         definitions.all.files.iter().filter(|file| file.state != DefinitionState::Used).collect();
-    if !unused.is_empty() {
+    let unused_hooks = unused_hooks_text(definitions);
+    if !unused.is_empty() || !unused_hooks.is_empty() {
         text += &format!("{}\n", Tone::Warning.paint("not used"));
     }
     for file in unused {
@@ -198,7 +237,7 @@ fn text(definitions: &FolderDefinitions) -> String {
             text += &unused_line(unused);
         }
     }
-    text
+    text + &unused_hooks
 }
 
 /// Explains why no run can start here.
@@ -228,7 +267,7 @@ fn reason(definitions: &FolderDefinitions, file: &DefinitionFile) -> String {
     }
 }
 
-fn json(definitions: &FolderDefinitions, settings: Option<&anyhow::Error>) -> Value {
+fn json(definitions: &FolderDefinitions, hooks: &HookSet, settings: Option<&anyhow::Error>) -> Value {
     let tools = agent::tools::builtin();
     let kept = |of: &ToolSelection| -> Vec<&str> {
         tools.iter().map(|tool| tool.name()).filter(|name| of.has(name)).collect()
@@ -253,6 +292,8 @@ fn json(definitions: &FolderDefinitions, settings: Option<&anyhow::Error>) -> Va
     let is_general = all.agents.iter().any(|agent| agent.name == GENERAL);
     let built_in =
         agent::definition::choose(&[], None).ok().filter(|_| !is_general).map(|(general, _)| general);
+    let hook_files = definitions.hook_files.iter().map(|file| hook_file_json(definitions, file));
+    let files = all.files.iter().map(|file| file_json(definitions, file)).chain(hook_files);
     json!({
         "format": 1,
         "ok": all.is_sound() && settings.is_none(),
@@ -260,7 +301,8 @@ fn json(definitions: &FolderDefinitions, settings: Option<&anyhow::Error>) -> Va
         "agents": all.agents.iter().chain(&built_in).map(agent).collect::<Vec<_>>(),
         "skills": all.skills.iter().map(skill).collect::<Vec<_>>(),
         "commands": all.commands.iter().map(skill).collect::<Vec<_>>(),
-        "files": all.files.iter().map(|file| file_json(definitions, file)).collect::<Vec<_>>(),
+        "hooks": hooks.commands().map(|(event, command)| json!({ "event": event, "command": command })).collect::<Vec<_>>(),
+        "files": files.collect::<Vec<_>>(),
     })
 }
 
@@ -277,6 +319,15 @@ fn file_json(definitions: &FolderDefinitions, file: &DefinitionFile) -> Value {
     json!({
         "file": definitions.relative(&file.path), "kind": file.kind.word(), "name": file.name, "state": state,
         "line": line, "reason": reason, "unused": file.unused.iter().map(unused).collect::<Vec<_>>(),
+    })
+}
+
+fn hook_file_json(definitions: &FolderDefinitions, file: &HookFile) -> Value {
+    let state = if file.is_accepted { "used" } else { "not_accepted" };
+    json!({
+        "file": definitions.relative(&file.path), "kind": "hooks", "name": null, "state": state, "line": null,
+        "reason": null,
+        "unused": file.unused.iter().map(|unused| json!({ "key": unused.event, "line": null, "value": null, "reason": unused.why })).collect::<Vec<_>>(),
     })
 }
 

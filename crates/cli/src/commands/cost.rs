@@ -25,7 +25,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let store = journal::open()?;
     let root = args.run.as_deref().map(|run| journal::find_run(&store, run)).transpose()?;
-    let runs = store.runs(&Filter { below: root, ..Filter::default() }).or_fail(ExitKind::Outside)?;
+    let mut runs = store.runs(&Filter { below: root, ..Filter::default() }).or_fail(ExitKind::Outside)?;
+    runs.iter_mut().for_each(journal::mark_interrupted);
     let prices_of = session::model::TABLE_MONTH;
     print_text(&match args.format {
         Format::Text => report::cost_text(&runs, prices_of, crate::terminal::width()),

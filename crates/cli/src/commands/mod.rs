@@ -23,6 +23,7 @@ pub(crate) mod report;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod search;
+pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod tasks;
 pub(crate) mod verify;

@@ -13,9 +13,6 @@ use crate::terminal::{DEFAULT_WIDTH, print_text};
 /// Number of conversations that are listed if none is named.
 const MAX_THREADS: usize = 200;
 
-/// Prefix of a result, below the subject of its task.
-const RESULT_PREFIX: &str = "                        → ";
-
 /// List the tasks that our agents planned
 ///
 /// Each task is followed by the first line of its result; `--format json` prints the whole result. Without a name, the
@@ -76,20 +73,19 @@ fn text(all: &[(Thread, Vec<Task>)]) -> String {
         let title = report::plain(&thread.title);
         text += &report::fit(&format!("{} {title}", thread.id), crate::terminal::width());
         text.push('\n');
-        for task in tasks {
+        let names: Vec<String> = tasks.iter().map(agent::tasks::display_name).collect();
+        let column = names.iter().map(String::len).max().unwrap_or_default();
+        for (task, name) in tasks.iter().zip(&names) {
             let status = task.status.as_str();
-            let line = format!(
-                "  {:<8} {status:<12} {}",
-                agent::tasks::display_name(task),
-                report::plain(&task.subject)
-            );
+            let line = format!("  {name:<column$} {status:<12} {}", report::plain(&task.subject));
             text += &report::fit(&line, crate::terminal::width());
             text.push('\n');
             let result =
                 task.result.as_deref().and_then(|result| result.lines().find(|line| !line.trim().is_empty()));
             if let Some(result) = result {
+                let indent = " ".repeat(column + 16);
                 text += &report::fit(
-                    &format!("{RESULT_PREFIX}{}", report::plain(result)),
+                    &format!("{indent}→ {}", report::plain(result)),
                     crate::terminal::width().min(DEFAULT_WIDTH),
                 );
                 text.push('\n');

@@ -4,7 +4,8 @@
 const MANY_ARROWS = 60;
 
 const LEGEND = [["wait", "waiting for the first byte"], ["stream", "streaming"], ["failed", "failed"], ["wait open", "no end seen"], ["tool", "tool"],
-  ["tool vague", "tool, estimated times"], ["spawn", "starts"], ["wake", "wakes"], ["result", "result"]];
+  ["tool vague", "tool, estimated times"], ["spawn", "starts"], ["wake", "wakes"], ["result", "result"],
+  ["gap killed", "killed, then resumed"], ["gap paused", "paused, then resumed"]];
 
 function pattern(id, name) {
   return s("pattern", { id, width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
@@ -72,6 +73,7 @@ class Chart {
 
   has(kind) {
     if (["spawn", "wake", "result"].includes(kind)) return this.model.arrows.some((it) => it.kind === kind);
+    if (kind.startsWith("gap ")) return report.resumptions.some((it) => kind.endsWith(it.word));
     if (kind === "failed") return report.exchanges.some(hasFailed);
     if (kind === "wait open") return this.model.open > 0;
     if (kind === "tool") return this.model.timed && report.tools.some((it) => it.exact);
@@ -241,6 +243,7 @@ class Chart {
     group.append(s("line.rule", { x1: 0, x2: width, y1: row.height - 0.5, y2: row.height - 0.5 }));
     for (const { tool, track } of row.tools) group.append(...this.drawTool(tool, track, width));
     for (const bar of row.bars) group.append(...this.drawBar(bar, width));
+    for (const mark of row.marks) group.append(...this.drawMark(mark, row.height, width));
     return group;
   }
 
@@ -257,6 +260,16 @@ class Chart {
     const name = "rect.tool" + (tool.exact ? "" : ".vague") + (tool.error ? ".error" : "");
     return [s(name, { x: box.left, y: 4 + BAR + 3 + track * TRACK, width: box.wide, height: TRACK - 2, rx: 1,
       data: { tip: "tool:" + tool.index, tool: tool.name, turn: turnKey(report.turns[tool.turn]) } })];
+  }
+
+  // The time in which a lane did nothing, because its process was killed or it was paused, with a line where it went on.
+  drawMark(mark, height, width) {
+    const box = this.box(mark.stopped, mark.resumed, width);
+    if (!box) return [];
+    const data = { tip: "mark:" + mark.index, mark: mark.word };
+    const end = Math.round(box.left + box.wide) + 0.5;
+    return [s("rect.gap." + mark.word, { x: box.left, y: 1, width: box.wide, height: height - 2, data }),
+      s("line.resumed", { x1: end, x2: end, y1: 1, y2: height - 1, data })];
   }
 
   drawBar(bar, width) {
@@ -348,6 +361,7 @@ function drawOverview(chart, width) {
 function tipOf(what, model) {
   const [kind, at] = [what.slice(0, what.indexOf(":")), Number(what.slice(what.indexOf(":") + 1))];
   if (kind === "tool") return tipOfTool(report.tools[at]);
+  if (kind === "mark") return tipOfMark(report.resumptions[at]);
   if (kind === "arrow") return tipOfArrow(model.arrows[at], model);
   return tipOfExchange(report.exchanges[at], model.spans[at], model);
 }
@@ -356,6 +370,11 @@ function tipOfTool(tool) {
   return [h("b", null, tool.name), h("div", null, tool.end === null ? "no end seen" : duration(tool.end - tool.at), tool.error && " · error"),
     h("div.faint", null, tool.exact ? "measured" : "estimated from the traffic"),
     h("div.faint", null, turnKey(report.turns[tool.turn]).replace(":", " · "), " · at " + clock(tool.at, 1e3))];
+}
+
+function tipOfMark(mark) {
+  return [h("b", null, report.lanes[mark.lane].id + " " + mark.word + " and resumed"),
+    h("div", null, "last step at " + clock(mark.stopped, 1e3) + ", resumed at " + clock(mark.resumed, 1e3) + wallClock(mark.resumed))];
 }
 
 function tipOfArrow(arrow, model) {

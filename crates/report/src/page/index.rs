@@ -7,7 +7,7 @@ use recording::source::ExchangeSummary;
 use serde_json::{Value, json};
 use session::{Usage, model};
 
-use super::{BadgeTone, Measurements, PageContent, PageKind, ToolSpan, cached, verdict};
+use super::{BadgeTone, LaneResumption, Measurements, PageContent, PageKind, ToolSpan, cached, verdict};
 use crate::place::{ExchangePosition, exchange_positions};
 use crate::text::fit;
 use crate::tree::failed_results;
@@ -70,6 +70,7 @@ pub(super) fn index(page: &PageContent<'_>) -> Value {
         "turns": all.turns.iter().map(|(lane, turn)| all.turn(*lane, turn)).collect::<Vec<_>>(),
         "exchanges": (0..all.exchanges.len()).map(|n| all.exchange(n)).collect::<Vec<_>>(),
         "tools": tree.iter().enumerate().flat_map(|(n, it)| all.tools(n, it.lane)).collect::<Vec<_>>(),
+        "resumptions": page.measured.resumptions.iter().filter_map(|it| all.resumption(it)).collect::<Vec<_>>(),
         "arrows": page.jobs.iter().flat_map(|job| all.arrows(job)).collect::<Vec<_>>(),
         "cache": page.cache.map(|of| cached::cached(of, &all.lanes, &all.ids)),
         "verdict": page.verdict.map(verdict::verdict_json),
@@ -118,6 +119,12 @@ impl<'t, 'p> PageNumbers<'t, 'p> {
             of_lane: turns.iter().enumerate().map(|(n, (lane, turn))| ((*lane, turn.turn), n)).collect(),
             turns,
         }
+    }
+
+    fn resumption(&self, it: &LaneResumption) -> Option<Value> {
+        let lane = self.lanes.get(it.lane.as_str())?;
+        let word = if it.is_kill { "killed" } else { "paused" };
+        Some(json!({"lane": lane, "stopped": it.stopped, "resumed": it.resumed, "word": word}))
     }
 
     fn lane(&self, it: &TreeLane<'_>, job: Option<&&LaneJob>) -> Value {

@@ -98,6 +98,21 @@ pub struct Measurements {
     pub states: HashMap<String, &'static str>,
     /// Times of tool calls, by lane and call.
     pub tools: HashMap<(String, CallId), ToolSpan>,
+    /// Times at which lanes went on after a kill or a pause.
+    pub resumptions: Vec<LaneResumption>,
+}
+
+/// A time at which a run went on, in microseconds since the start.
+#[derive(Clone, Debug)]
+pub struct LaneResumption {
+    /// The lane.
+    pub lane: String,
+    /// Time of the last step before.
+    pub stopped: u64,
+    /// Time at which it went on.
+    pub resumed: u64,
+    /// Its process was killed. Otherwise it was paused.
+    pub is_kill: bool,
 }
 
 /// PageNumbers of bytes on the wire.

@@ -9,7 +9,7 @@ use store::{Attempt, Millis, ModelCall, ModelCallId, ModelCallStatus, RunKind, S
 use wire::Ending;
 use wire::dialect::Dialect;
 
-use super::{BodySizes, Measurements, ToolSpan};
+use super::{BodySizes, LaneResumption, Measurements, ToolSpan};
 use crate::runs::OneRun;
 
 /// Runs in the form of a recording.
@@ -47,15 +47,15 @@ pub fn runs_as_recording(
     for (run, one) in runs.iter().enumerate() {
         for (call, (asked, attempts)) in one.model_calls.iter().enumerate() {
             for (n, attempt) in attempts.iter().enumerate() {
-                let is_last = n + 1 == attempts.len() && !is_open(asked);
+                let is_last = n + 1 == attempts.len() && !lacks_attempt(asked, attempts);
                 exchanges.push(SourcedExchange {
-                    summary: summary(asked, attempt, is_last, dialect_of(one), since),
+                    summary: summary(asked, attempt, is_last, dialect_of(one), since, one),
                     first_byte: attempt.first_byte_at.map(since),
                     size: BodySizes { sent: asked.request_len, received: attempt.response.len() as u64 },
-                    at: (run, call, Some(n)),
+                    at: (run, call, attempt.ended_at.is_some().then_some(n)),
                 });
             }
-            if is_open(asked) {
+            if lacks_attempt(asked, attempts) {
                 exchanges.push(SourcedExchange {
                     summary: unanswered(asked, dialect_of(one), since),
                     first_byte: None,
@@ -82,6 +82,7 @@ pub fn runs_as_recording(
             first_bytes: first_bytes.collect(),
             sizes: exchanges.iter().enumerate().map(|(n, kept)| (n, kept.size)).collect(),
             states: runs.iter().map(state).collect(),
+            resumptions: runs.iter().flat_map(|one| resumptions(one, since)).collect(),
             tools: tools.collect(),
         },
         jobs: runs.iter().filter_map(|one| job(one, runs)).collect(),
@@ -109,7 +110,12 @@ fn summary(
     is_last: bool,
     dialect: Option<Dialect>,
     since: impl Fn(Millis) -> u64,
+    one: &OneRun,
 ) -> ExchangeSummary {
+    // The time of the kill is unknown. It was before the run went on.
+    let later = one.resumptions.iter().map(|resumption| resumption.at).find(|at| *at >= attempt.started_at);
+    let is_killed = attempt.ending == KILLED;
+    let end = attempt.ended_at.or(later.or(one.run.ended_at).filter(|_| is_killed));
     ExchangeSummary {
         id: name(asked.id, (!is_last).then_some(attempt.n)),
         method: "POST".to_owned(),
@@ -119,14 +125,19 @@ fn summary(
         status: attempt.status,
         ending: ending(&attempt.ending),
         started_us: Some(since(attempt.started_at)),
-        took_us: Some(since(attempt.ended_at).saturating_sub(since(attempt.started_at))),
-        error: attempt.error.clone(),
+        took_us: end.map(|end| since(end).saturating_sub(since(attempt.started_at))),
+        error: attempt.error.clone().or(is_killed.then(|| "its process was killed".to_owned())),
     }
 }
 
-/// Returns whether the call has no stored end: the run is live or was interrupted there.
-fn is_open(call: &ModelCall) -> bool {
-    call.status == ModelCallStatus::Asked
+/// The ending of an attempt whose process was killed.
+const KILLED: &str = "killed";
+
+/// Returns whether the call has no end and no open attempt: the run was stopped between two attempts.
+fn lacks_attempt(call: &ModelCall, attempts: &[Attempt]) -> bool {
+    let is_open =
+        attempts.last().is_some_and(|attempt| attempt.ended_at.is_none() && attempt.ending != KILLED);
+    call.status == ModelCallStatus::Asked && !is_open
 }
 
 /// Summarises a request without a response.
@@ -182,7 +193,8 @@ fn lanes(runs: &[OneRun]) -> Lanes {
 
 fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
     let (call, attempts) = &one.model_calls[n];
-    let last = attempts.len() + usize::from(is_open(call));
+    let is_unanswered = lacks_attempt(call, attempts);
+    let last = attempts.len() + usize::from(is_unanswered);
     let note = |call: &StoredToolCall| CallNote {
         id: call.call.clone(),
         name: call.name.clone(),
@@ -201,7 +213,7 @@ fn turn(one: &OneRun, n: usize, seq: u32) -> Turn {
             .iter()
             .enumerate()
             .map(|(at, attempt)| name(call.id, (at + 1 < last).then_some(attempt.n)))
-            .chain(is_open(call).then(|| name(call.id, None)))
+            .chain(is_unanswered.then(|| name(call.id, None)))
             .collect(),
         calls: made(one, call).map(note).collect(),
         results: before
@@ -261,4 +273,26 @@ fn job(one: &OneRun, runs: &[OneRun]) -> Option<LaneJob> {
         notices: heard.map(|turn| JobNotice { turn: number(turn), wakes: idle(turn) }).into_iter().collect(),
         delivered: if one.summary.job { heard.map(number) } else { next },
     })
+}
+
+/// Returns the times at which a run went on after a kill or a pause. It stopped after the last step that is stored.
+fn resumptions(one: &OneRun, since: impl Fn(Millis) -> u64) -> Vec<LaneResumption> {
+    let requests = one.model_calls.iter().flat_map(|(call, attempts)| {
+        let ends = attempts.iter().flat_map(|attempt| [Some(attempt.started_at), attempt.ended_at]);
+        ends.chain([Some(call.asked_at), call.ended_at])
+    });
+    let calls = one.tool_calls.iter().flat_map(|call| [call.started_at, call.ended_at]);
+    let messages = one.messages.iter().map(|message| Some(message.at));
+    let steps: Vec<Millis> = requests.chain(calls).chain(messages).flatten().collect();
+    let stops = one.resumptions.iter().filter(|it| it.status.is_live() || it.status.is_paused());
+    let resumption = |it: &store::Resumption| {
+        let stopped = steps.iter().copied().filter(|step| *step <= it.at).max().unwrap_or(it.at);
+        LaneResumption {
+            lane: one.run.id.to_string(),
+            stopped: since(stopped),
+            resumed: since(it.at),
+            is_kill: it.status.is_live(),
+        }
+    };
+    stops.map(resumption).collect()
 }

@@ -28,12 +28,13 @@ function packTools(tools) {
 }
 
 function rowsOf(of, times) {
-  const rows = of.lanes.map((lane, at) => ({ lane: at, bars: [], tools: [] }));
-  const stray = { lane: null, bars: [], tools: [] };
+  const rows = of.lanes.map((lane, at) => ({ lane: at, bars: [], tools: [], marks: [] }));
+  const stray = { lane: null, bars: [], tools: [], marks: [] };
   of.exchanges.forEach((exchange, at) => {
     if (times.spans[at]) (rows[exchange.lane] ?? stray).bars.push({ exchange: at, ...times.spans[at] });
   });
   if (times.timed) of.tools.forEach((tool, at) => rows[tool.lane].tools.push({ ...tool, index: at }));
+  if (times.timed) of.resumptions.forEach((mark, index) => rows[mark.lane].marks.push({ ...mark, index }));
   if (stray.bars.length) rows.push(stray);
   let y = 0;
   for (const row of rows) {
@@ -65,6 +66,7 @@ function timelineModel(of) {
   const rows = rowsOf(of, times);
   const points = times.spans.filter(Boolean).flatMap((it) => [it.at, it.end]);
   if (times.timed) of.tools.forEach((tool) => points.push(tool.at, endOf(tool)));
+  if (times.timed) of.resumptions.forEach((mark) => points.push(mark.stopped, mark.resumed));
   const start = points.reduce((a, b) => Math.min(a, b), points.length ? points[0] : 0);
   const end = Math.max(points.reduce((a, b) => Math.max(a, b), start), start + (times.timed ? 1000 : 1));
   const last = rows[rows.length - 1];

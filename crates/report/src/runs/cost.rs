@@ -118,11 +118,7 @@ fn together(models: &[(PricedModel<'_>, UsageTotals)], paid: bool) -> UsageTotal
 }
 
 fn add(totals: &mut UsageTotals, more: &UsageTotals) {
-    totals.calls += more.calls;
-    totals.unpriced += more.unpriced;
-    totals.usage += more.usage;
-    totals.cost_microusd += more.cost_microusd;
-    totals.reserved_microusd += more.reserved_microusd;
+    *totals += *more;
 }
 
 #[cfg(test)]

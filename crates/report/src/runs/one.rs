@@ -6,8 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use session::{Block, Role};
 use store::{
-    Attempt, Fork, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Run, RunStatus, RunSummary, Seq,
-    StoredMessage, StoredToolCall,
+    Attempt, Fork, Millis, ModelCall, ModelCallStatus, Origin, Purpose, Resumption, Run, RunStatus,
+    RunSummary, Seq, StoredMessage, StoredToolCall,
 };
 
 use super::{FORMAT, dollars, usage, usd};
@@ -37,6 +37,8 @@ pub struct OneRun {
     pub tool_calls: Vec<StoredToolCall>,
     /// Its model calls, each with its attempts.
     pub model_calls: Vec<(ModelCall, Vec<Attempt>)>,
+    /// The times at which it went on after a kill or a pause.
+    pub resumptions: Vec<Resumption>,
     /// The ended jobs that were delivered to it.
     pub delivered_jobs: Vec<DeliveredJob>,
 }
@@ -91,7 +93,7 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         let delivered = || one.delivered_jobs.iter().filter(|job| job.message == message.seq);
         match message.origin {
             Origin::Carried => continue,
-            Origin::Results if delivered().next().is_none() => continue,
+            Origin::Results if delivered().next().is_none() && incoming(message).is_empty() => continue,
             _ => {}
         }
         line(&mut out, String::new());
@@ -101,12 +103,18 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
             let sign = super::tone(job.status).paint(sign);
             let (agent, status) = (plain(&job.agent), job.status.words());
             line(&mut out, format!("  {sign} job {} ({agent}) {status}", job.id));
-            if let Some(said) = job.final_text.as_deref().or(job.error.as_deref()).and_then(first_line) {
+            let said =
+                [&job.final_text, &job.error, &job.partial_text].into_iter().find_map(Option::as_deref);
+            if let Some(said) = said.and_then(first_line) {
                 line(&mut out, format!("      {said}"));
             }
         }
         // The text is not cut; the terminal wraps its lines.
-        let own_words = (message.origin == Origin::Kernel).then(|| kernel_words(message));
+        let own_words = match message.origin {
+            Origin::Kernel => Some(kernel_words(message)),
+            Origin::Inbox | Origin::Results => Some(incoming(message)),
+            _ => None,
+        };
         let text = message.text.as_deref().or(own_words.as_deref()).unwrap_or_default();
         for text in text.lines() {
             out.push_str(&format!("  {}\n", crate::text::readable(text)));
@@ -120,6 +128,14 @@ pub fn run_text(one: &OneRun, width: usize) -> String {
         }
     }
     out
+}
+
+/// Returns the messages of others in a message from the inbox.
+fn incoming(message: &StoredMessage) -> String {
+    let wire: Value = serde_json::from_slice(&message.bytes).unwrap_or_default();
+    let blocks = wire["content"].as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
+    let texts = wire["content"].as_str().into_iter().chain(blocks);
+    texts.filter(|text| text.starts_with("<incoming_message ")).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns text of the kernel, which has no readable text in the journal, so that searches do not find it.
@@ -171,6 +187,7 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
             "task": one.task.as_ref().map(|(name, _)| name),
             "output_schema": one.output_schema,
             "final_text": run.final_text,
+            "partial_text": run.partial_text,
             "error": run.error,
             "created_at_ms": run.created_at.0,
             "ended_at_ms": run.ended_at.map(|at| at.0),
@@ -184,9 +201,14 @@ pub fn run_json(one: &OneRun, tree: &[OneRun]) -> Value {
         "heads": one.heads.iter().map(|(digest, bytes)| (digest.clone(), String::from_utf8_lossy(bytes).into())).collect::<Map<_, _>>(),
         "messages": one.messages.iter().map(message_json).collect::<Vec<_>>(),
         "tool_calls": one.tool_calls.iter().map(call_json).collect::<Vec<_>>(),
+        "resumptions": one.resumptions.iter().map(resumption_json).collect::<Vec<_>>(),
         "inbox": one.delivered_jobs.iter().map(delivered_json).collect::<Vec<_>>(),
         "model_calls": one.model_calls.iter().map(|(call, attempts)| model_call_json(call, attempts)).collect::<Vec<_>>(),
     })
+}
+
+fn resumption_json(resumption: &Resumption) -> Value {
+    json!({ "at_ms": resumption.at.0, "status": resumption.status.as_str() })
 }
 
 fn fork_json(fork: &Fork) -> Value {
@@ -275,7 +297,7 @@ fn model_call_json(call: &ModelCall, attempts: &[Attempt]) -> Value {
             "retry_after_ms": attempt.retry_after_ms,
             "started_at_ms": attempt.started_at.0,
             "first_byte_at_ms": attempt.first_byte_at.map(|at| at.0),
-            "ended_at_ms": attempt.ended_at.0,
+            "ended_at_ms": attempt.ended_at.map(|at| at.0),
             "response": String::from_utf8_lossy(&attempt.response),
         })
     });

@@ -12,10 +12,10 @@ type Read<T> = rusqlite::Result<T>;
 
 pub(super) const RUN: &str = "id, thread, kind, root, parent, task, spawned_by, agent, model, provider, status, chain,
     depth, context_from, created_at, started_at, ended_at, writer_pid, writer_start, updated_at, settings, error,
-    final_text";
+    final_text, partial_text";
 
 /// Number of columns in [`RUN`].
-pub(super) const RUN_COLUMNS: usize = 23;
+pub(super) const RUN_COLUMNS: usize = 24;
 
 pub(super) fn run(row: &Row<'_>) -> Read<Run> {
     Ok(Run {
@@ -41,6 +41,7 @@ pub(super) fn run(row: &Row<'_>) -> Read<Run> {
         settings: row.get(20)?,
         error: row.get(21)?,
         final_text: row.get(22)?,
+        partial_text: row.get(23)?,
     })
 }
 
@@ -116,11 +117,17 @@ pub(super) fn model_call(row: &Row<'_>) -> Read<ModelCall> {
     })
 }
 
-/// Sums over model calls, in the order in which [`totals`] reads them.
-pub(super) const TOTALS: &str = "count(*), coalesce(sum(status = 'answered' AND cost_microusd IS NULL), 0),
-    coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0), coalesce(sum(cache_write_5m), 0),
-    coalesce(sum(cache_write_1h), 0), coalesce(sum(reasoning), 0), coalesce(sum(cost_microusd), 0),
-    coalesce(sum(CASE status WHEN 'asked' THEN reserved_microusd END), 0)";
+/// Sums over model calls, in the order in which [`totals`] reads them. `without_end` counts the attempts of a call without
+/// an end, and `is_live` says whether its run is live.
+pub(super) fn totals_sql(without_end: &str, is_live: &str) -> String {
+    format!(
+        "count(*), coalesce(sum((status = 'answered' AND cost_microusd IS NULL) + {without_end}), 0),
+         coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(cache_read), 0),
+         coalesce(sum(cache_write_5m), 0), coalesce(sum(cache_write_1h), 0), coalesce(sum(reasoning), 0),
+         coalesce(sum(cost_microusd), 0), coalesce(sum(CASE status WHEN 'asked' THEN reserved_microusd END), 0),
+         coalesce(sum(status = 'asked' AND {is_live}), 0)"
+    )
+}
 
 pub(super) fn totals(row: &Row<'_>, at: usize) -> Read<UsageTotals> {
     Ok(UsageTotals {
@@ -129,6 +136,7 @@ pub(super) fn totals(row: &Row<'_>, at: usize) -> Read<UsageTotals> {
         usage: usage(row, at + 2)?,
         cost_microusd: row.get(at + 8)?,
         reserved_microusd: row.get(at + 9)?,
+        open: count(row, at + 10)?,
     })
 }
 

@@ -5,7 +5,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use session::{RunId, TaskId, ThreadId};
 
-use super::columns::{self, MESSAGE, RUN, TOOL_CALL, TOTALS};
+use super::columns::{self, MESSAGE, RUN, TOOL_CALL};
 use super::search;
 use crate::{
     Cursor, MainMessage, Memory, SaidMessage, SearchHit, SessionInfo, Store, StoreError, StoredToolCall,
@@ -182,7 +182,10 @@ fn session_info(conn: &Connection, id: &ThreadId) -> Result<SessionInfo, StoreEr
         .prepare_cached("SELECT count(*) FROM main_said WHERE thread = ?1")?
         .query_row([id.as_str()], |row| columns::count(row, 0))?;
     let totals = conn
-        .prepare_cached(&format!("SELECT {TOTALS} FROM main_model_calls WHERE thread = ?1"))?
+        .prepare_cached(&format!(
+            "SELECT {} FROM main_model_calls WHERE thread = ?1",
+            columns::totals_sql("0", "0")
+        ))?
         .query_row([id.as_str()], |row| columns::totals(row, 0))?;
     Ok(SessionInfo { thread, runs, messages, totals })
 }

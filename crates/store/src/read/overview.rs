@@ -1,9 +1,9 @@
-//! The list of all runs with status and usage, without their text, and the final texts of a task's runs.
+//! The list of all runs with status and usage, without their text, and the answers of a task's runs.
 
 use rusqlite::{Connection, Row, ToSql};
 use session::{RunId, TaskId, ThreadId};
 
-use super::columns::{self, TOTALS};
+use super::columns;
 use crate::{RunSummary, StoreError, TaskAttempt, UsageTotals};
 
 /// Selects the runs to list. The default is all runs.
@@ -75,9 +75,17 @@ fn summary(conn: &Connection, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
     })
 }
 
+/// The sums over model calls of all runs.
+fn totals_sql() -> String {
+    columns::totals_sql(
+        "(SELECT count(*) FROM attempts WHERE model_call = model_calls.id AND ended_at IS NULL)",
+        "EXISTS (SELECT 1 FROM runs WHERE id = model_calls.run AND status IN ('running', 'waiting'))",
+    )
+}
+
 /// Usage of the run alone. Inherited messages are no model calls of a fork, so nothing is counted twice.
 fn own(conn: &Connection, run: &RunId) -> rusqlite::Result<UsageTotals> {
-    let sql = format!("SELECT {TOTALS} FROM model_calls WHERE run = ?1");
+    let sql = format!("SELECT {} FROM model_calls WHERE run = ?1", totals_sql());
     conn.prepare_cached(&sql)?.query_row([run.as_str()], |row| columns::totals(row, 0))
 }
 
@@ -87,15 +95,17 @@ pub(crate) fn inclusive(conn: &Connection, run: &RunId) -> rusqlite::Result<Usag
         "WITH RECURSIVE below (id) AS (
              SELECT ?1 UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
          )
-         SELECT {TOTALS} FROM model_calls WHERE run IN (SELECT id FROM below)"
+         SELECT {} FROM model_calls WHERE run IN (SELECT id FROM below)",
+        totals_sql()
     );
     conn.prepare_cached(&sql)?.query_row([run.as_str()], |row| columns::totals(row, 0))
 }
 
-/// Returns the final texts of earlier runs for a task, oldest first.
+/// Returns the runs for a task that have ended, oldest first.
 pub(super) fn task_attempts(conn: &Connection, task: &TaskId) -> Result<Vec<TaskAttempt>, StoreError> {
     let mut find = conn.prepare_cached(
-        "SELECT id, status, error, final_text FROM runs WHERE task = ?1 AND final_text IS NOT NULL
+        "SELECT id, status, error, final_text FROM runs WHERE task = ?1
+             AND status NOT IN ('running', 'waiting', 'paused', 'interrupted')
          ORDER BY created_at, rowid",
     )?;
     let found = find.query_map([task.as_str()], |row| {

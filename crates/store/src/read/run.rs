@@ -8,9 +8,9 @@ use session::{CallId, RunId};
 
 use super::columns::{self, MESSAGE, MODEL_CALL, RUN, TOOL_CALL};
 use crate::{
-    Attempt, CallKey, Child, Digest, FolderNote, Fork, HookAnswer, InboxEntry, InboxKind, Job, Lease,
-    ModelCall, ModelCallId, Run, RunSnapshot, RunStatus, SeenFile, Seq, Store, StoreError, StoredMessage,
-    StoredToolCall, UsageTotals,
+    Attempt, CallKey, Child, Digest, FolderNote, Fork, HookAnswer, InboxEntry, InboxKind, Job, Lease, Millis,
+    ModelCall, ModelCallId, Resumption, Run, RunSnapshot, RunStatus, SeenFile, Seq, Store, StoreError,
+    StoredMessage, StoredToolCall, UsageTotals,
 };
 
 /// Reads of one run.
@@ -98,7 +98,8 @@ impl<'a> RunReads<'a> {
         })
     }
 
-    /// Returns the attempts of one of its model calls, in order, with the received bytes.
+    /// Returns the attempts of one of its model calls, in order, with the received bytes. The open request of a
+    /// live run is an attempt without an end.
     pub fn attempts(&self, call: ModelCallId) -> Result<Vec<Attempt>, StoreError> {
         self.store.read_all(|conn| attempts(conn, &self.run, call))
     }
@@ -226,6 +227,58 @@ impl<'a> RunReads<'a> {
             let mut find =
                 conn.prepare_cached("SELECT ended_at IS NULL FROM jobs WHERE run = ?2 AND parent = ?1")?;
             Ok(find.query_row([self.run.as_str(), job.as_str()], |row| row.get(0)).optional()?)
+        })
+    }
+
+    /// Returns the times at which it went on after a pause or a killed process, in order.
+    pub fn resumptions(&self) -> Result<Vec<Resumption>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find =
+                conn.prepare_cached("SELECT at, status FROM resumptions WHERE run = ?1 ORDER BY at")?;
+            let found = find.query_map([self.run.as_str()], |row| {
+                Ok(Resumption { at: row.get(0)?, status: row.get(1)? })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Returns its first prompt: what a sub-agent was asked.
+    pub fn first_prompt(&self) -> Result<Option<String>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT text FROM messages WHERE run = ?1 AND origin = 'prompt' ORDER BY seq LIMIT 1",
+            )?;
+            Ok(find.query_row([self.run.as_str()], |row| row.get(0)).optional()?.flatten())
+        })
+    }
+
+    /// Returns the run that a call of this run sent a message to.
+    pub fn addressee(&self, call: &CallKey) -> Result<Option<RunId>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached("SELECT run FROM inbox WHERE sent_by = ?1")?;
+            let found = find.query_row([call.to_string()], |row| columns::text(row, 0)).optional()?;
+            Ok(found.map(RunId::new))
+        })
+    }
+
+    /// Returns whether a message waits for a run of its tree. Only a root has any.
+    pub fn tree_has_message(&self) -> Result<bool, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT 1 FROM inbox i INDEXED BY inbox_waiting CROSS JOIN runs r ON r.id = i.run
+                 WHERE i.kind = 'message' AND i.delivered_seq IS NULL AND i.consumed_at IS NULL AND r.root = ?1
+                 LIMIT 1",
+            )?;
+            Ok(find.exists([self.run.as_str()])?)
+        })
+    }
+
+    /// Returns the number of its calls that were denied.
+    pub fn denied_calls(&self) -> Result<u64, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find =
+                conn.prepare_cached("SELECT count(*) FROM tool_calls WHERE run = ?1 AND status = 'denied'")?;
+            Ok(find.query_row([self.run.as_str()], |row| columns::count(row, 0))?)
         })
     }
 
@@ -465,7 +518,36 @@ fn attempts(conn: &Connection, run: &RunId, call: ModelCallId) -> Result<Vec<Att
             response: row.get(8)?,
         })
     })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let mut attempts = found.collect::<Result<Vec<_>, _>>()?;
+    attempts.extend(open_attempt(conn, run, call, &attempts)?);
+    Ok(attempts)
+}
+
+/// Returns the open request of a live run as an attempt after those that are stored.
+fn open_attempt(
+    conn: &Connection,
+    run: &RunId,
+    call: ModelCallId,
+    stored: &[Attempt],
+) -> Result<Option<Attempt>, StoreError> {
+    let mut find = conn.prepare_cached(
+        "SELECT max(asked_at, coalesce((SELECT max(at) FROM resumptions WHERE run = ?1), 0)) FROM model_calls
+         WHERE id = ?2 AND run = ?1 AND status = 'asked'
+             AND EXISTS (SELECT 1 FROM runs WHERE id = ?1 AND status IN ('running', 'waiting'))",
+    )?;
+    let since: Option<Millis> = find.query_row(params![run.as_str(), call], |row| row.get(0)).optional()?;
+    let before = stored.iter().filter_map(|attempt| attempt.ended_at).max().unwrap_or_default();
+    Ok(since.map(|since| Attempt {
+        n: stored.last().map_or(1, |last| last.n + 1),
+        status: None,
+        ending: "open".to_owned(),
+        error: None,
+        retry_after_ms: None,
+        started_at: since.max(before),
+        first_byte_at: None,
+        ended_at: None,
+        response: Vec::new(),
+    }))
 }
 
 fn inbox(conn: &Connection, run: &RunId, most: u32) -> Result<Vec<InboxEntry>, StoreError> {

@@ -162,6 +162,39 @@ async fn a_log_that_is_damaged_before_its_end_is_reported_and_left_unchanged() {
 }
 
 #[tokio::test]
+async fn a_log_that_lost_committed_frames_is_reported_and_left_unchanged() {
+    let room = room();
+    room.store.start_run(main_run("m", "start"), ME).await.expect("started");
+    for n in 0..4 {
+        room.store.append(&run_id("m"), vec![prompt(&format!("more {n}"))]).await.expect("appended");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("store.db");
+    let beside = |path: &std::path::Path, ending: &str| format!("{}{ending}", path.display());
+    let copy =
+        |ending: &str| std::fs::copy(beside(&room.path(), ending), beside(&path, ending)).expect("copied");
+    let log = std::fs::read(beside(&room.path(), "-wal")).expect("a log");
+    for length in [Some(0), Some(32), Some(log.len() / 2), Some(log.len() - 1), None] {
+        for ending in ["", "-wal", "-shm"] {
+            copy(ending);
+        }
+        let log_path = beside(&path, "-wal");
+        match length {
+            Some(length) => std::fs::write(&log_path, &log[..length]).expect("cut"),
+            None => std::fs::remove_file(&log_path).expect("removed"),
+        }
+        let error = refused(&path);
+        assert!(matches!(error, StoreError::LogDamaged { .. }), "{length:?}: {error:?}");
+        let left = std::fs::read(&log_path).ok().map(|log| log.len());
+        assert_eq!(left, length);
+    }
+    for ending in ["", "-wal", "-shm"] {
+        copy(ending);
+    }
+    drop(open(&path).expect("nothing is lost"));
+}
+
+#[tokio::test]
 async fn a_journal_that_lost_its_content_is_reported_and_left_unchanged() {
     let (_folder, path) = used().await;
     std::fs::write(&path, "").expect("cut");
@@ -195,7 +228,7 @@ async fn a_newer_version_and_another_program_are_refused_untouched() {
     raw.pragma_update(None, "user_version", 99).expect("changed");
     drop(raw);
     let error = refused(&path);
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 5, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 6, .. }), "{error:?}");
     assert!(error.to_string().contains("version 99"), "{error}");
 
     let folder = tempfile::tempdir().expect("a folder");

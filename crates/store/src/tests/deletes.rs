@@ -66,7 +66,8 @@ async fn deleting_a_run_deletes_all_below_and_nothing_else() {
             ("forks", 0),
             ("spent", 1),
             ("hook_answers", 0),
-            ("folder_notes", 0)
+            ("folder_notes", 0),
+            ("resumptions", 0)
         ]
     );
     assert_eq!(room.store.said("m"), ["start", "go"]);

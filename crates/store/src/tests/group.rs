@@ -224,7 +224,7 @@ async fn a_tree_that_ends_beside_a_failing_member_keeps_its_last_words() {
     room.store.start_run(main_run("m", "start"), ME).await.expect("started");
     let release = hold_writer(&room.store).await;
     let store = room.store.clone();
-    let left = FinalRecord { final_text: Some("so far".to_owned()), ..FinalRecord::default() };
+    let left = FinalRecord { partial_text: Some("so far".to_owned()), ..FinalRecord::default() };
     let ends = queued(async move {
         store
             .end_tree(&run_id("m"), CancelScope::Tree, NOW, [(run_id("m"), left)].into(), |_, _| Vec::new())
@@ -242,5 +242,5 @@ async fn a_tree_that_ends_beside_a_failing_member_keeps_its_last_words() {
     assert_eq!(ends.await.expect("joined").expect("ended"), [run_id("m")]);
     fails.await.expect("joined").expect_err("it fails");
     let row = room.store.run(&run_id("m")).row().expect("a row");
-    assert_eq!(row.final_text.as_deref(), Some("so far"));
+    assert_eq!((row.final_text, row.partial_text.as_deref()), (None, Some("so far")));
 }

@@ -75,7 +75,7 @@ async fn an_ended_run_gives_no_lease() {
         room.store.end_run(&run_id("m"), end).await.expect("ended");
         let ended = row(&room.store, "m");
         assert_eq!((ended.status, ended.writer, ended.ended_at), (status, None, Some(NOW)));
-        assert_eq!(ended.final_text.as_deref(), Some("bye"));
+        assert_eq!(ended.final_text.or(ended.partial_text).as_deref(), Some("bye"));
         let step = room.store.begin_model_call(question("m")).await;
         assert!(matches!(step, Err(StoreError::Over { .. })), "{status}: {step:?}");
         let taken = room.store.take_lease(&run_id("m"), OTHER, NOW, |_| true).await;

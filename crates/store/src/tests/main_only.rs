@@ -59,6 +59,7 @@ async fn secret_run(store: &Store, kind: RunKind) {
         kind: InboxKind::Message,
         body: SECRET.as_bytes().to_vec(),
         at: NOW,
+        sent_by: None,
     };
     store.send(note).await.expect("sent");
     store

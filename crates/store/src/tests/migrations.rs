@@ -6,12 +6,12 @@ use super::*;
 use crate::migrate::STEPS;
 
 /// A step that rebuilds a referenced table, as later steps may have to.
-const TO_V6: &str = "
-    CREATE TABLE threads_v6 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
+const TO_V7: &str = "
+    CREATE TABLE threads_v7 (id TEXT PRIMARY KEY, title TEXT NOT NULL, workspace TEXT NOT NULL,
         created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, pinned INTEGER NOT NULL) STRICT;
-    INSERT INTO threads_v6 SELECT *, 0 FROM threads;
+    INSERT INTO threads_v7 SELECT *, 0 FROM threads;
     DROP TABLE threads;
-    ALTER TABLE threads_v6 RENAME TO threads;";
+    ALTER TABLE threads_v7 RENAME TO threads;";
 
 async fn populated() -> (TempDir, PathBuf) {
     populated_by(STEPS).await
@@ -69,26 +69,26 @@ fn said(store: &Store) -> Vec<Vec<String>> {
 async fn a_step_keeps_every_row_and_a_copy() {
     let (folder, path) = populated().await;
     let before = said(&open(&path).expect("opens"));
-    let store = with_steps(&path, &[TO_V6]).expect("migrated");
+    let store = with_steps(&path, &[TO_V7]).expect("migrated");
     assert_eq!(said(&store), before);
     assert_eq!(
         store.check().expect("checked"),
-        Health { sqlite: rusqlite::version(), version: 6, problems: vec![] }
+        Health { sqlite: rusqlite::version(), version: 7, problems: vec![] }
     );
     assert_eq!(store.main().search("needle", 9).expect("searched").len(), 1);
     store.delete_thread(&thread_id("m")).await.expect("the new table still cascades");
     assert!(matches!(store.run(&run_id("s")).row(), Err(StoreError::NoRun(_))));
     drop(store);
 
-    assert_eq!(backups(&folder), ["store.db.v5-backup"]);
-    let copy = folder.path().join("store.db.v5-backup");
+    assert_eq!(backups(&folder), ["store.db.v6-backup"]);
+    let copy = folder.path().join("store.db.v6-backup");
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&copy).expect("there"));
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(said(&open(&copy).expect("the copy is a whole journal")), before);
 
     let error = open(&path).expect_err("an older offshoot");
-    assert!(matches!(error, StoreError::Newer { found: 6, known: 5, .. }), "{error:?}");
-    with_steps(&path, &[TO_V6]).expect("nothing left to do");
+    assert!(matches!(error, StoreError::Newer { found: 7, known: 6, .. }), "{error:?}");
+    with_steps(&path, &[TO_V7]).expect("nothing left to do");
     assert_eq!(backups(&folder).len(), 1);
 }
 
@@ -101,7 +101,7 @@ async fn an_old_version_becomes_the_newest_with_every_row_and_a_copy() {
 
     let store = open(&path).expect("migrated");
     assert_eq!(said(&store), before);
-    assert_eq!(store.check().expect("checked").version, 5);
+    assert_eq!(store.check().expect("checked").version, 6);
     let known = store.run(&run_id("m"));
     assert_eq!((known.seen_files().expect("files"), known.processes().expect("processes")), (vec![], vec![]));
     let seq = store.turn("m", "again", &["read"]).await;
@@ -146,7 +146,7 @@ async fn a_step_that_fails_changes_nothing() {
     let before = said(&open(&path).expect("opens"));
     let broken =
         "UPDATE threads SET title = 'half'; DROP TABLE message_search; INSERT INTO nowhere VALUES (1);";
-    for steps in [&[broken][..], &[TO_V6, broken]] {
+    for steps in [&[broken][..], &[TO_V7, broken]] {
         let error = with_steps(&path, steps).expect_err("fails");
         assert!(matches!(error, StoreError::Migrate { .. }), "{error:?}");
         let store = open(&path).expect("the old version opens");
@@ -159,7 +159,7 @@ async fn a_step_that_fails_changes_nothing() {
     assert_eq!(said(&open(&path).expect("opens")), before);
     assert_eq!(
         backups(&folder),
-        ["store.db.v5-backup", "store.db.v5-backup-2", "store.db.v5-backup-3"],
+        ["store.db.v6-backup", "store.db.v6-backup-2", "store.db.v6-backup-3"],
         "no copy is overwritten"
     );
 }
@@ -175,6 +175,6 @@ fn many_that_open_at_once_migrate_once_and_all_get_in() {
                 opener.join().expect("joined").expect("opened");
             }
         });
-        assert_eq!(open(&path).expect("opens").check().expect("checked").version, 5);
+        assert_eq!(open(&path).expect("opens").check().expect("checked").version, 6);
     }
 }

@@ -11,6 +11,7 @@ mod leases;
 mod main_only;
 mod migrations;
 mod processes;
+mod resumed;
 mod search;
 mod spent;
 mod steps;
@@ -187,7 +188,11 @@ fn finished(key: CallKey, text: &str) -> FinishedCall {
 }
 
 fn ending(status: RunStatus, text: &str) -> RunEnd {
-    RunEnd { status, final_text: Some(text.to_owned()), error: None, misfits: false, fork: None, at: NOW }
+    let (final_text, partial_text) = match status {
+        RunStatus::Completed | RunStatus::StepCap => (Some(text.to_owned()), None),
+        _ => (None, Some(text.to_owned())),
+    };
+    RunEnd { status, final_text, partial_text, error: None, misfits: false, fork: None, at: NOW }
 }
 
 impl Store {

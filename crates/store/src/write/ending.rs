@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use session::{RunId, ThreadId};
 
 use super::lease::release_lease;
-use super::{spent, state};
+use super::{inbox, spent, state};
 use crate::{ForkEnd, Millis, RunEnd, RunKind, RunStatus, StoreError};
 
 pub(super) fn end(conn: &Connection, run: &RunId, ending: &RunEnd) -> Result<(), StoreError> {
@@ -15,13 +15,18 @@ pub(super) fn end(conn: &Connection, run: &RunId, ending: &RunEnd) -> Result<(),
     if before.status.is_final() {
         return Err(StoreError::Over { run: run.clone(), status: before.status });
     }
+    if ending.status == RunStatus::Completed && inbox::has_message(conn, run)? {
+        return Err(StoreError::HasMessage(run.clone()));
+    }
     if before.status.is_live() {
         spent::change(conn, run, -spent::reservations(conn, run)?)?;
     }
     let mut update = conn.prepare_cached(
-        "UPDATE runs SET status = ?2, final_text = ?3, error = ?4, ended_at = ?5, updated_at = ?5 WHERE id = ?1",
+        "UPDATE runs SET status = ?2, final_text = ?3, partial_text = ?4, error = ?5, ended_at = ?6, updated_at = ?6
+         WHERE id = ?1",
     )?;
-    update.execute(params![run.as_str(), ending.status, ending.final_text, ending.error, ending.at])?;
+    let RunEnd { status, final_text, partial_text, error, at, .. } = ending;
+    update.execute(params![run.as_str(), status, final_text, partial_text, error, at])?;
     if ending.status != RunStatus::Paused {
         // No one waits for a reply any more, so the reservation is released.
         let mut close = conn.prepare_cached(
@@ -52,7 +57,7 @@ fn end_fork(conn: &Connection, run: &RunId, fork: &ForkEnd) -> Result<(), StoreE
             "DELETE FROM messages WHERE run = ?1",
             "UPDATE model_calls SET reply = NULL WHERE run = ?1",
             "UPDATE attempts SET response = x'', error = NULL WHERE model_call IN (SELECT id FROM model_calls WHERE run = ?1)",
-            "UPDATE runs SET final_text = NULL WHERE id = ?1",
+            "UPDATE runs SET final_text = NULL, partial_text = NULL WHERE id = ?1",
             "DELETE FROM seen_files WHERE run = ?1",
             "DELETE FROM hook_answers WHERE run = ?1",
             "DELETE FROM folder_notes WHERE run = ?1",

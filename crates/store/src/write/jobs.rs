@@ -5,10 +5,13 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, params};
 use session::{CallId, RunId};
 
+use super::inbox::{put, sent};
+use super::lease::check_held;
+use super::resumed::{keep_killed, resume};
 use super::{RunState, calls, ending, state};
 use crate::{
-    CancelScope, FinalRecord, FinishedCall, InboxId, InboxKind, Millis, NewInboxEntry, NewRun, RunEnd,
-    RunStatus, Seq, Store, StoreError,
+    CancelScope, FinalRecord, FinishedCall, InboxId, InboxKind, Lease, Millis, NewInboxEntry, NewRun, RunEnd,
+    RunStatus, Store, StoreError,
 };
 
 impl Store {
@@ -35,7 +38,7 @@ impl Store {
             let mut insert = conn.prepare_cached(
                 "INSERT INTO jobs (run, parent, call, created_at)
                  SELECT id, parent, spawned_by, ?2 FROM runs WHERE id = ?1 AND parent IS NOT NULL
-                 ON CONFLICT (run) DO NOTHING",
+                 ON CONFLICT (run) DO UPDATE SET ended_at = NULL",
             )?;
             insert.execute(params![run.as_str(), at])?;
             Ok(())
@@ -43,7 +46,7 @@ impl Store {
         .await
     }
 
-    /// Ends a run without a live loop and all runs below it in one transaction, or only those below it.
+    /// Ends a run without a live loop and all runs below it for the user in one transaction, or only those below.
     /// Returns the ended runs, the lowest first. `notice` creates the message to a job's parent;
     /// `final_records` has the texts and results to store for each run.
     pub async fn end_tree(
@@ -72,9 +75,8 @@ impl Store {
                 if status.is_final() || is_over || is_left {
                     continue; // its outcome stays
                 }
-                let by_whom =
-                    if id == run { RunStatus::CancelledByUser } else { RunStatus::CancelledByParent };
-                let FinalRecord { final_text, fork, results } =
+                let by_whom = RunStatus::CancelledByUser;
+                let FinalRecord { partial_text, fork, results } =
                     final_records.get(&id).cloned().unwrap_or_default();
                 for result in &results {
                     match calls::finish(conn, result, &calls::encode(result)?) {
@@ -82,7 +84,12 @@ impl Store {
                         finished => finished?,
                     }
                 }
-                let ending = RunEnd { status: by_whom, final_text, error: None, misfits: false, fork, at };
+                if status.is_live() {
+                    keep_killed(conn, &id)?; // this run has no live loop
+                }
+                let (final_text, error) = (None, None);
+                let ending =
+                    RunEnd { status: by_whom, final_text, partial_text, error, misfits: false, fork, at };
                 match parent_owed(conn, &id)? {
                     Some(parent) => finish(conn, &id, parent, &ending, notice(&id, &ending)).map(drop)?,
                     None => ending::end(conn, &id, &ending)?,
@@ -102,11 +109,65 @@ impl Store {
         .await
     }
 
-    /// Adds an entry to a run's inbox. Any process may do so.
+    /// Adds a message to the inbox of a run that has not ended. Any process may do so.
     pub async fn send(&self, entry: NewInboxEntry) -> Result<InboxId, StoreError> {
         self.write(move |conn| {
-            state(conn, &entry.run)?;
+            let RunState { status, root, .. } = state(conn, &entry.run)?;
+            if let Some(sent) = sent(conn, &entry)? {
+                return Ok(sent);
+            }
+            // Only a root can be resumed by itself.
+            let can_continue =
+                status.is_live() || status.is_paused() || (root == entry.run && !status.is_final());
+            if entry.kind == InboxKind::Message && !can_continue {
+                return Err(StoreError::Over { run: entry.run.clone(), status });
+            }
             put(conn, &entry, None)
+        })
+        .await
+    }
+
+    /// Continues a run that has ended below another one: adds a message to its inbox, and sets it to `running`, in one
+    /// transaction. In the background, it owes its parent a result again.
+    ///
+    /// Fails with [`StoreError::Over`] if it was cancelled, and with [`StoreError::AtWork`] if it has not ended. A call
+    /// that is repeated changes nothing.
+    pub async fn continue_run(
+        &self,
+        entry: NewInboxEntry,
+        lease: Lease,
+        background: bool,
+    ) -> Result<(), StoreError> {
+        self.write(move |conn| {
+            let run = &entry.run;
+            let found = state(conn, run)?;
+            if sent(conn, &entry)?.is_some() {
+                return Ok(());
+            }
+            let parent =
+                found.above.clone().ok_or(StoreError::Misuse("only a run below another is continued"))?;
+            super::check_can_continue(conn, &parent)?;
+            check_held(conn, &found.root, lease)?;
+            match found.status {
+                status if status.is_live() || status.is_paused() => {
+                    return Err(StoreError::AtWork { run: run.clone(), status });
+                }
+                status @ (RunStatus::CancelledByUser | RunStatus::CancelledByParent) => {
+                    return Err(StoreError::Over { run: run.clone(), status });
+                }
+                _ => {}
+            }
+            resume(conn, run, &found, entry.at)?;
+            put(conn, &entry, None)?;
+            if background {
+                let mut owe = conn.prepare_cached(
+                    "INSERT INTO jobs (run, parent, call, created_at)
+                     SELECT id, parent, spawned_by, ?2 FROM runs WHERE id = ?1
+                     ON CONFLICT (run) DO UPDATE SET ended_at = NULL",
+                )?;
+                owe.execute(params![run.as_str(), entry.at])?;
+            }
+            Ok(())
         })
         .await
     }
@@ -136,7 +197,9 @@ impl Store {
             )?;
             if !find.exists([run.as_str()])? {
                 let body = becomes.as_str().as_bytes().to_vec();
-                put(conn, &NewInboxEntry { run: run.clone(), kind: InboxKind::Cancel, body, at }, None)?;
+                let entry =
+                    NewInboxEntry { run: run.clone(), kind: InboxKind::Cancel, sent_by: None, body, at };
+                put(conn, &entry, None)?;
             }
             Ok(())
         })
@@ -164,25 +227,6 @@ impl Store {
     }
 }
 
-/// Marks inbox entries as delivered by a message, so that each is delivered once.
-pub(super) fn delivered(
-    conn: &Connection,
-    run: &RunId,
-    entries: &[InboxId],
-    seq: Seq,
-) -> Result<(), StoreError> {
-    let mut mark = conn.prepare_cached(
-        "UPDATE inbox SET delivered_seq = ?3
-         WHERE id = ?1 AND run = ?2 AND delivered_seq IS NULL AND consumed_at IS NULL",
-    )?;
-    for entry in entries {
-        if mark.execute(params![entry, run.as_str(), seq])? == 0 {
-            return Err(StoreError::AlreadyDelivered(*entry));
-        }
-    }
-    Ok(())
-}
-
 fn finish(
     conn: &Connection,
     job: &RunId,
@@ -193,7 +237,8 @@ fn finish(
     ending::end(conn, job, ending)?;
     let mut update = conn.prepare_cached("UPDATE jobs SET ended_at = ?2 WHERE run = ?1")?;
     update.execute(params![job.as_str(), ending.at])?;
-    put(conn, &NewInboxEntry { run: parent, kind: InboxKind::Job, body, at: ending.at }, Some(job))
+    let entry = NewInboxEntry { run: parent, kind: InboxKind::Job, sent_by: None, body, at: ending.at };
+    put(conn, &entry, Some(job))
 }
 
 pub(super) fn insert(conn: &Connection, run: &NewRun) -> Result<(), StoreError> {
@@ -225,11 +270,4 @@ fn parent_of(conn: &Connection, job: &RunId) -> Result<Option<(RunId, bool)>, St
     let mut find = conn.prepare_cached("SELECT parent, ended_at IS NULL FROM jobs WHERE run = ?1")?;
     let found = find.query_row([job.as_str()], |row| Ok((RunId::new(row.get::<_, String>(0)?), row.get(1)?)));
     Ok(found.optional()?)
-}
-
-fn put(conn: &Connection, entry: &NewInboxEntry, job: Option<&RunId>) -> Result<InboxId, StoreError> {
-    let mut insert = conn
-        .prepare_cached("INSERT INTO inbox (run, kind, job, created_at, body) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    insert.execute(params![entry.run.as_str(), entry.kind, job.map(RunId::as_str), entry.at, entry.body])?;
-    Ok(InboxId(conn.last_insert_rowid()))
 }

@@ -3,7 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use session::RunId;
 
-use super::{spent, state};
+use super::resumed::resume;
+use super::state;
 use crate::{Lease, Millis, RunStatus, Store, StoreError};
 
 impl Store {
@@ -54,22 +55,7 @@ impl Store {
                 return Err(StoreError::Held { run: found.root, holder });
             }
             set_holder(conn, &found.root, lease)?;
-            let mut update = conn.prepare_cached(
-                "UPDATE runs SET status = 'running', error = NULL, started_at = ?2, ended_at = NULL, updated_at = ?2
-                 WHERE id = ?1",
-            )?;
-            update.execute(params![run.as_str(), at])?;
-            if !found.status.is_live() {
-                spent::change(conn, &run, spent::reservations(conn, &run)?)?;
-            }
-            if found.status == RunStatus::Completed {
-                // The request to stop came too late, and the new prompt is not what it meant.
-                let mut late = conn.prepare_cached(
-                    "UPDATE inbox SET consumed_at = ?2
-                     WHERE run = ?1 AND kind = 'cancel' AND delivered_seq IS NULL AND consumed_at IS NULL",
-                )?;
-                late.execute(params![run.as_str(), at])?;
-            }
+            resume(conn, &run, &found, at)?;
             Ok(found.status)
         })
         .await

@@ -3,12 +3,14 @@
 mod calls;
 mod ending;
 mod hooks;
+mod inbox;
 mod jobs;
 mod lease;
 mod messages;
 mod model_calls;
 mod notes;
 mod processes;
+mod resumed;
 mod runs;
 pub(crate) mod spent;
 mod tasks;

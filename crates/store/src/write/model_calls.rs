@@ -5,7 +5,7 @@ use session::{RunId, Usage};
 
 use super::messages::{append_one, last_seq};
 use super::spent::{self, Spent};
-use super::{RunState, calls, check_can_continue, count, ending, jobs, state};
+use super::{RunState, calls, check_can_continue, count, ending, inbox, state};
 use crate::{
     Head, Limit, Millis, ModelCallId, NewAttempt, NewModelCall, NewReply, RunKind, RunStatus, Seq, Store,
     StoreError,
@@ -35,7 +35,7 @@ impl Store {
             let last = match &call.results {
                 Some(results) => {
                     let seq = append_one(conn, &call.run, state.kind, results, None)?;
-                    jobs::delivered(conn, &call.run, &call.delivers, seq)?;
+                    inbox::delivered(conn, &call.run, &call.delivers, seq)?;
                     seq
                 }
                 None if call.delivers.is_empty() => last_seq(conn, &call.run)?,

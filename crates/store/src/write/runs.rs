@@ -60,7 +60,8 @@ impl Store {
     ///
     /// A job owes its parent a result, so it ends with
     /// [`finish_job_and_notify_parent`](Self::finish_job_and_notify_parent); here it can only be paused or
-    /// interrupted. A run that has ended cannot end again ([`StoreError::Over`]).
+    /// interrupted. A run that has ended cannot end again ([`StoreError::Over`]), and one with a message in its
+    /// inbox is not completed ([`StoreError::HasMessage`]).
     pub async fn end_run(&self, run: &RunId, ending: RunEnd) -> Result<(), StoreError> {
         let run = run.clone();
         self.write(move |conn| {

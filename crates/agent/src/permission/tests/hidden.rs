@@ -57,7 +57,8 @@ const ATTEMPTS: &[&str] = &[
     "x='a[$(g$@it pu$@sh)]'; echo $[x]",
     r#"test $op "$x""#,
     r#"[ "$a" "$b" ]"#,
-    "[ -n $x     // Programs that run their words, or have an option that names a program.
+    "[ -n $x ]; read x",
+    // Programs that run their words, or have an option that names a program.
     "x=git; uv run $x pu${z}sh",
     "printf x | uv run bash",
     "docker exec c $x push",
@@ -73,7 +74,6 @@ const ATTEMPTS: &[&str] = &[
     "wget --use-askpass=$x u",
     "go run -exec $x .",
     r#"psql -c "$x""#,
-]; read x",
     "x='-v a[$(g$@it)]'; [ $x ]",
     r#"[ ! "$a" "$b" ]"#,
     r#"test "$@""#,
@@ -437,6 +437,30 @@ fn ordinary_lines_need_no_question() {
     let rules = rules(&[], &[], &["bash(git push*)", "bash(rm -rf *)", "bash(truncate*)"]);
     let asked: Vec<&&str> = ORDINARY.iter().filter(|line| bash(&rules, line) != "allow").collect();
     assert_eq!(asked, [] as [&&str; 0]);
+}
+
+/// Lines of a text table; `⏎` is the end of a line, and `##` begins a comment.
+fn table(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| !line.starts_with("##"));
+    lines.map(|line| line.replace('⏎', "\n")).collect()
+}
+
+#[test]
+fn programs_that_run_their_words_are_never_run_without_a_question() {
+    let rules = rules(&["bash"], &[], &["bash(git push*)", "bash(rm -rf *)", "bash(truncate*)"]);
+    let lines = table(include_str!("attempts.txt"));
+    let passed: Vec<&String> = lines.iter().filter(|line| bash(&rules, line) == "allow").collect();
+    assert_eq!(passed, [] as [&String; 0]);
+    assert!(lines.len() > 500, "{}", lines.len());
+}
+
+#[test]
+fn daily_work_needs_no_question() {
+    let rules = rules(&[], &[], &["bash(truncate*)", "bash(shutdown *)", "bash(terraform apply*)"]);
+    let lines = table(include_str!("ordinary.txt"));
+    let asked: Vec<&String> = lines.iter().filter(|line| bash(&rules, line) != "allow").collect();
+    assert_eq!(asked, [] as [&String; 0]);
+    assert!(lines.len() > 200, "{}", lines.len());
 }
 
 #[test]

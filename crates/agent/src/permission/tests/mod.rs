@@ -1,5 +1,9 @@
 //! PermissionRules, and what people try against them.
 
+mod against_bash;
+mod hidden;
+mod random_lines;
+
 use serde_json::json;
 
 use super::*;
@@ -523,6 +527,49 @@ fn an_allowed_command_brings_nothing_along() {
     }
 }
 
+/// An allowed program runs no other one.
+#[test]
+fn an_allowed_program_with_another_one_in_its_words() {
+    let allow =
+        ["tar *", "sed *", "awk *", "find *", "xargs *", "git *", "make *", "sort *", "rsync *", "python3 *"];
+    let allow: Vec<String> = allow.iter().map(|words| format!("bash({words})")).collect();
+    let rules = rules(&allow.iter().map(String::as_str).collect::<Vec<_>>(), &["bash"], &[]);
+    for command in [
+        "tar --to-command=rm -xf a",
+        "tar --checkpoint-action=exec=rm --checkpoint=1 -cf a b",
+        "tar -I rm -xf a",
+        "sed '1e rm x' f",
+        "sed 's/x/rm x/e' f",
+        "sed -n 'w x' f",
+        "awk 'BEGIN{system(\"rm x\")}'",
+        "find . -exec rm {} +",
+        "find . -exec sh -c 'rm x' \\;",
+        "xargs rm < f",
+        "git -c alias.x='!rm x' x",
+        "git -c core.pager=rm log",
+        "git fetch --upload-pack=rm .",
+        "git grep -Orm x",
+        "make SHELL=rm",
+        "make --eval=x",
+        "sort --compress-program=rm f",
+        "rsync -e rm a b:",
+        "python3 -c 'import os; os.system(\"rm x\")'",
+        "cat f | python3",
+        "tar -tf a; rm x",
+        "tar -tf $(rm x)",
+        "tar -tf a > b",
+        "PATH=. tar -tf a",
+        "ls() { rm x; }; tar -tf a",
+    ] {
+        assert_eq!(bash(&rules, command), "ask", "{command}");
+    }
+    for command in
+        ["tar -tf a", "sed -n 1p f", "awk '{print $1}' f", "git log --oneline", "sort -u f", "make all"]
+    {
+        assert_eq!(bash(&rules, command), "allow", "{command}");
+    }
+}
+
 /// Rules match programs with their folder, and tools in any case.
 #[test]
 fn a_program_s_folder_and_the_letters_of_a_tool_do_not_matter() {
@@ -760,6 +807,21 @@ fn the_tools_of_servers_go_by_either_name() {
 }
 
 /// Only-rules permit literal commands. Tools that they do not name are not affected.
+#[test]
+fn an_only_rule_about_one_writing_tool_holds_for_the_other() {
+    for (rule, tool) in
+        [("write(docs)", "edit"), ("edit(docs)", "write"), ("write(docs)\nedit(docs)", "edit")]
+    {
+        let mut rules = PermissionRules::default();
+        rules.add(RuleList::Only, rule).expect("a rule");
+        assert_eq!(judge(&rules, tool, json!({ "path": "docs/a.md" })), "allow", "{rule}");
+        assert_eq!(judge(&rules, tool, json!({ "path": "src/a.rs" })), "deny", "{rule}");
+        assert_eq!(judge(&rules, "read", json!({ "path": "src/a.rs" })), "allow", "{rule}");
+        assert!(rules.file_denial(Path::new("src/a.rs"), true).is_some(), "{rule}");
+        assert_eq!(rules.file_denial(Path::new("docs/a.md"), true), None, "{rule}");
+    }
+}
+
 #[test]
 fn only_rules_permit_nothing_else() {
     let mut rules = PermissionRules::default();

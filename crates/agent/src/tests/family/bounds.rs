@@ -379,3 +379,78 @@ async fn runs_with_a_shared_budget_work_at_the_same_time() {
         tokio::time::timeout(PATIENCE, both).await.expect("all four are asked before one is answered");
     assert_eq!(ended.status, RunStatus::Completed, "{:?}", ended.error);
 }
+
+#[tokio::test]
+async fn an_agent_in_the_background_is_denied_what_needs_a_question_and_others_are_not() {
+    for asks in [false, true] {
+        let mut stage = Stage::new(&[
+            (
+                "Do it.",
+                &[
+                    r#"spawn_sub_agent{"prompt":"Work.","run_in_background":true} + spawn_sub_agent{"prompt":"Wait."}"#,
+                    "echo{\"say\":\"m\"}",
+                    "I wait.",
+                    "Done.",
+                ],
+            ),
+            ("Work.", &["echo{\"say\":\"b\"} + echo{\"say\":\"c\"}", "@end Worked."]),
+            ("Wait.", &["echo{\"say\":\"w\"}", "Waited."]),
+        ]);
+        stage.rules.add(RuleList::Ask, "echo").expect("a rule");
+        stage.tree_limits.ask_for_background = asks;
+        let yes = Arc::new(Yes(Mutex::default()));
+        stage.asker = yes.clone();
+        let run = stage.start("Do it.").await;
+        let end = async {
+            stage.play.wait_for(1).await;
+            stage.play.open("end");
+        };
+        tokio::join!(stage.go(&run), end);
+        let mut asked = yes.0.lock().expect("lock is not poisoned").clone();
+        asked.sort();
+        let background = "general-purpose (sub-agent m-2-0): echo";
+        let foreground = ["general-purpose (sub-agent m-2-1): echo", "main: echo"];
+        let expected = if asks { vec![background, background] } else { vec![] };
+        assert_eq!(asked, [expected, foreground.to_vec()].concat());
+        let denied = |run: &str| stage.store().run(&RunId::new(run)).denied_calls().expect("read");
+        assert_eq!((denied("m"), denied("m-2-0"), denied("m-2-1")), (0, if asks { 0 } else { 2 }, 0));
+        let results = stage.results("m-2-0");
+        let is_explained = results[0].contains("the rule `echo` asks first, and an agent in the background");
+        assert_eq!(is_explained, !asks, "{results:?}");
+    }
+}
+
+/// Allows for good, and keeps the rules.
+struct Always(Mutex<Vec<Vec<String>>>);
+
+impl Approver for Always {
+    fn ask<'a>(&'a self, question: &'a PermissionQuestion) -> BoxFuture<'a, PermissionAnswer> {
+        self.0.lock().expect("lock is not poisoned").push(question.always.clone());
+        Box::pin(std::future::ready(PermissionAnswer::Always))
+    }
+}
+
+#[tokio::test]
+async fn what_is_allowed_for_good_is_asked_once_in_the_whole_tree() {
+    let bash = |command: &str| format!("bash{{\"command\":\"{command}\"}}");
+    let one = bash("true one");
+    let twice = format!("{one} + {one} + {}", bash("true two"));
+    let deny = format!("{} + {}", bash("false"), bash("true $(x)"));
+    let mut stage = Stage::new(&[
+        ("Do it.", &[&twice, "spawn_sub_agent{\"prompt\":\"Work.\"}", &deny, "Done."]),
+        ("Work.", &[&one, "Worked."]),
+    ]);
+    stage.room.own_rules = vec![(RuleList::Ask, "bash".to_owned())];
+    stage.rules.add(RuleList::Deny, "bash(false)").expect("a rule");
+    let always = Arc::new(Always(Mutex::default()));
+    stage.asker = always.clone();
+    stage.run("Do it.").await;
+    let rule = |rule: &str| vec![rule.to_owned()];
+    assert_eq!(
+        *always.0.lock().expect("lock is not poisoned"),
+        [rule("bash(true one)"), rule("bash(true two)"), Vec::new()],
+        "a line that is not known word by word can only be allowed once"
+    );
+    let denied = stage.results("m").into_iter().filter(|result| result.contains("denies it")).count();
+    assert_eq!(denied, 1, "a deny always wins");
+}

@@ -4,6 +4,7 @@ mod bounds;
 mod forking;
 mod jobs;
 mod many;
+mod messaging;
 mod play;
 mod restarts;
 mod shapes;

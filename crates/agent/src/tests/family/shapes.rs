@@ -151,7 +151,7 @@ async fn schema_errors_are_short_and_cannot_forge_announcements() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_fit_is_none_to_a_task() {
-    let wanted = WANTED.replace("\"prompt\"", "\"task_id\":\"2.0.1\",\"prompt\"");
+    let wanted = WANTED.replace("\"prompt\"", "\"task_id\":\"m.2.0.1\",\"prompt\"");
     let again = wanted.replace("Count.", "Count again.");
     let more = wanted.replace("Count.", "Count once more.");
     let stage = Stage::new(&[

@@ -64,15 +64,15 @@ async fn an_answer_is_kept_with_the_task_and_judged_by_main() {
             "Plan.",
             &[
                 r#"manage_tasks{"create":[{"subject":"find it","description":"in the files"}]}"#,
-                r#"manage_tasks{"update":[{"id":"2.0.1","status":"in_progress"}]}"#,
-                r#"spawn_sub_agent{"prompt":"First.","task_id":"2.0.1"}"#,
-                r#"spawn_sub_agent{"prompt":"Second.","task_id":"2.0.1"}"#,
-                r#"spawn_sub_agent{"prompt":"Third.","task_id":"2.0.1"}"#,
+                r#"manage_tasks{"update":[{"id":"m.2.0.1","status":"in_progress"}]}"#,
+                r#"spawn_sub_agent{"prompt":"First.","task_id":"m.2.0.1"}"#,
+                r#"spawn_sub_agent{"prompt":"Second.","task_id":"m.2.0.1"}"#,
+                r#"spawn_sub_agent{"prompt":"Third.","task_id":"m.2.0.1"}"#,
                 "Done.",
             ],
         ),
         ("First.", &["Half of it."]),
-        ("Second.", &["!400 no"]),
+        ("Second.", &["I begin. + echo{\"say\":\"x\"}", "!400 no"]),
         ("Third.", &["All of it."]),
     ]);
     stage.run("Plan.").await;
@@ -81,12 +81,13 @@ async fn an_answer_is_kept_with_the_task_and_judged_by_main() {
     assert_eq!((tasks[0].status, tasks[0].result.as_deref()), (TaskStatus::InProgress, Some("All of it.")));
     assert_eq!(stage.row("m-6-0").task, Some(tasks[0].id.clone()));
     let first = stage.said_to("m-6-0");
-    assert!(first.contains("<task>\\n2.0.1 (in_progress): find it\\nin the files\\n</task>"), "{first}");
+    assert!(first.contains("<task>\\nm.2.0.1 (in_progress): find it\\nin the files\\n</task>"), "{first}");
     let told = |prompt: &str| stage.said_to(prompt);
     assert!(!told("m-6-0").contains("prior_attempts"));
     let third = told("m-10-0");
-    let attempts = r#"<prior_attempts>\n<attempt run_id=\"m-6-0\" status=\"completed\">\nHalf of it.\n</attempt>\n</prior_attempts>"#;
-    assert!(third.contains(attempts), "a failure has said nothing: {third}");
+    let attempts = r#"<prior_attempts>\n<attempt run_id=\"m-6-0\" status=\"completed\">\nHalf of it.\n</attempt>\n<attempt run_id=\"m-8-0\" status=\"failed\">\nerror: "#;
+    assert!(third.contains(attempts), "{third}");
+    assert!(!third.contains("I begin."), "narration is no answer: {third}");
     assert_eq!(stage.result("m", 3)["status"], "failed");
 }
 
@@ -96,8 +97,8 @@ async fn a_long_attempt_is_cut_and_a_task_is_not_needed() {
         (
             "Plan.",
             &[
-                r#"manage_tasks{"create":[{"subject":"s"}]} + spawn_sub_agent{"prompt":"Long.","task_id":"2.0.1"}"#,
-                r#"spawn_sub_agent{"prompt":"Again.","task_id":"2.0.1"} + spawn_sub_agent{"prompt":"Free."}"#,
+                r#"manage_tasks{"create":[{"subject":"s"}]} + spawn_sub_agent{"prompt":"Long.","task_id":"m.2.0.1"}"#,
+                r#"spawn_sub_agent{"prompt":"Again.","task_id":"m.2.0.1"} + spawn_sub_agent{"prompt":"Free."}"#,
                 "Done.",
             ],
         ),
@@ -131,8 +132,8 @@ async fn an_invalid_spawn_names_the_valid_values() {
     let calls = [
         (r#"{"prompt":" "}"#, "`prompt` is empty"),
         (r#"{"prompt":"x","agent":"nobody"}"#, "no agent `nobody`; available: general-purpose"),
-        (r#"{"prompt":"x","task_id":"9.9.9"}"#, "no task `9.9.9`; there are no tasks"),
-        (r#"{"prompt":"x","task_id":"tother/1.1.1"}"#, "belongs to another conversation"),
+        (r#"{"prompt":"x","task_id":"9.9.9"}"#, "this conversation has no task `9.9.9`; there are no tasks"),
+        (r#"{"prompt":"x","task_id":"tother/1.1.1"}"#, "this conversation has no task `tother/1.1.1`"),
         (r#"{"prompt":"x","model":"opus"}"#, "has no model of the tier `opus`"),
         (r#"{"prompt":"x","output_schema":{"type":"nothing"}}"#, "`output_schema`: it is not a JSON schema"),
     ];

@@ -99,7 +99,7 @@ async fn a_tree_of_nine_ends_as_one() {
     let runs = stage.runs();
     assert_eq!(runs.len(), 9);
     for (run, status) in &runs[1..] {
-        assert_eq!(*status, RunStatus::CancelledByParent, "{run}");
+        assert_eq!(*status, RunStatus::CancelledByUser, "{run}");
     }
     assert_eq!(steps(), asked, "no step after the commit");
     let again = stage.kernel().resume(&run, None).await;
@@ -184,7 +184,7 @@ async fn a_run_that_is_given_up_takes_all_below_it_along() {
     tokio::join!(stage.go(&run), pause);
     stage.kernel().cancel(&run).await.expect("given up");
     assert_eq!(stage.status("m"), RunStatus::CancelledByUser);
-    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
+    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByUser);
 }
 
 /// Records emitted ends, and requests a cancel as soon as a run is paused.
@@ -224,9 +224,9 @@ async fn a_cancel_after_a_pause_ends_paused_runs() {
     let (ended, ()) = tokio::join!(kernel.run(&run, &more, &stop_handle), pause);
     ended.expect("it ran");
     assert_eq!(stage.status("m"), RunStatus::CancelledByUser);
-    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByParent);
+    assert_eq!(stage.status("m-2-0"), RunStatus::CancelledByUser);
     let told = ends.told.lock().expect("lock is not poisoned").clone();
-    let last = ["m-2-0 below m: cancelled_by_parent", "m below nobody: cancelled_by_user"];
+    let last = ["m-2-0 below m: cancelled_by_user", "m below nobody: cancelled_by_user"];
     assert_eq!(told, ["m-2-0 below m: paused", last[0], last[1]]);
 }
 

@@ -70,6 +70,12 @@ const USER: &str = r#"# Defaults of `offshoot run` in all folders. The `offshoot
 #ask = ["bash"]
 #allow = ["bash(cargo test*)"]
 
+# Calls that need no question in one folder. The answer `always` adds such a
+# part at the end of this file.
+#[[workspace]]
+#path = "/home/me/project"
+#allow = ["bash(cargo test)"]
+
 # Addresses outside of the public internet that `web_fetch` may contact.
 #[web_fetch]
 #allow = ["127.0.0.1:8080"]
@@ -85,6 +91,12 @@ const USER: &str = r#"# Defaults of `offshoot run` in all folders. The `offshoot
 # Budget of one sub-agent, including its descendants.
 #max_budget_usd = 0.50
 #max_budget_tokens = 200000
+
+# A command that is asked before each call of a tool; see docs/guide/hooks.md.
+#[[hooks.PreToolUse]]
+#matcher = "bash"
+#command = "sh hooks/check.sh"
+#timeout = 60
 
 # An MCP tool server: a command, or a `url`.
 #[mcp.files]

@@ -9,13 +9,18 @@ use agent::{EventKind, PriorUsage, RunEvent};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::Tone;
 use session::{RunId, Usage};
-use store::{RunKind, RunStatus};
+use store::{RunKind, RunStatus, TaskStatus};
+
+use super::call_words::call_words;
+use super::task_lines::TaskLines;
 
 /// Maximum number of lines. The other sub-agents are counted.
 const MAX_LINES: usize = 10;
 const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum length of the name of a tool or an agent.
 const MAX_NAME: usize = 24;
+/// Minimum length of the words that say what a sub-agent was asked.
+const MIN_SUBJECT: usize = 12;
 /// Columns of the spaces, the spinner and the time on a line.
 const FIXED_COLUMNS: usize = 10;
 
@@ -31,11 +36,16 @@ struct Rows {
     /// Line that counts the others.
     more: Option<ProgressBar>,
     is_terminal: bool,
+    tasks: TaskLines,
 }
 
 /// Status of one sub-agent.
 struct SubAgentRow {
     agent: String,
+    /// The beginning of its assignment.
+    subject: String,
+    /// Number of its calls that were denied.
+    denied: u64,
     /// Work time before it was resumed.
     prior: Duration,
     since: Instant,
@@ -52,14 +62,15 @@ impl Board {
     pub(super) fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         let is_terminal = std::io::stderr().is_terminal();
-        let rows = Rows { lines, by_run: HashMap::new(), shown: 0, more: None, is_terminal };
+        let (by_run, tasks) = (HashMap::new(), TaskLines::default());
+        let rows = Rows { lines, by_run, shown: 0, more: None, is_terminal, tasks };
         Self(Arc::new(Mutex::new(rows)))
     }
 
     /// Hides the lines while other output uses the place below the cursor.
     pub(super) fn hide(&self) {
         let rows = self.rows();
-        if rows.is_terminal && !rows.by_run.is_empty() {
+        if rows.is_terminal && !(rows.by_run.is_empty() && rows.tasks.is_empty()) {
             let _ = rows.lines.clear(); // the terminal may be gone
             rows.lines.set_draw_target(ProgressDrawTarget::hidden());
         }
@@ -78,30 +89,42 @@ impl Board {
         self.rows().lines.suspend(|| status!("{text}"));
     }
 
+    /// Shows the list of tasks on a terminal.
+    pub(super) fn show_tasks(&self, tasks: &[(String, TaskStatus, String)]) {
+        let mut rows = self.rows();
+        if rows.is_terminal {
+            let Rows { lines, tasks: list, .. } = &mut *rows;
+            list.update(lines, tasks, crate::terminal::stderr_width());
+        }
+    }
+
     /// Updates the line of a sub-agent. Returns the text to print if it has ended.
     pub(super) fn update(&self, event: &RunEvent) -> Option<String> {
         let mut rows = self.rows();
         let name =
             |kind: &RunKind, agent: &str| report::plain(if *kind == RunKind::Fork { "fork" } else { agent });
         match &event.kind {
-            EventKind::Queued { kind, agent } => {
-                rows.begin(&event.run, name(kind, agent), "queued", None);
+            EventKind::Queued { kind, agent, subject } => {
+                rows.begin(event, name(kind, agent), subject.as_deref(), "queued", None);
                 return None;
             }
-            EventKind::Started { kind, agent, prior, .. } => {
-                rows.begin(&event.run, name(kind, agent), "", *prior);
+            EventKind::Started { kind, agent, subject, prior, .. } => {
+                rows.begin(event, name(kind, agent), subject.as_deref(), "", *prior);
                 return None;
             }
             _ => {}
         }
-        if let EventKind::Finished { status, error, .. } = &event.kind {
-            return rows.end(&event.run, *status, error.as_deref());
+        if let EventKind::Finished { status, error, denied_calls, .. } = &event.kind {
+            if let Some(row) = rows.by_run.get_mut(&event.run) {
+                row.denied = *denied_calls;
+            }
+            return rows.end(event, *status, error.as_deref());
         }
         let row = rows.by_run.get_mut(&event.run)?;
         match &event.kind {
-            EventKind::CallStarted { name, .. } => {
+            EventKind::CallStarted { name, input, .. } => {
                 row.open_calls += 1;
-                row.activity = report::plain(name);
+                row.activity = call_words(name, input);
             }
             EventKind::CallFinished { name, .. } => {
                 row.open_calls = row.open_calls.saturating_sub(1);
@@ -130,9 +153,18 @@ impl Board {
 
 impl Rows {
     /// Adds a sub-agent that is queued or started. `prior` is its usage before it was resumed.
-    fn begin(&mut self, run: &RunId, agent: String, activity: &str, prior: Option<PriorUsage>) {
+    fn begin(
+        &mut self,
+        event: &RunEvent,
+        agent: String,
+        subject: Option<&str>,
+        activity: &str,
+        prior: Option<PriorUsage>,
+    ) {
+        let run = &event.run;
+        let subject = report::plain(subject.unwrap_or_default());
         let known = self.by_run.remove(run).and_then(|row| row.line);
-        let line = known.or_else(|| self.create_line(run, &agent));
+        let line = known.or_else(|| self.create_line(&agent, &subject));
         let prior = prior.unwrap_or(PriorUsage { cost_microusd: Some(0), ..PriorUsage::default() });
         let elapsed = Duration::from_millis(prior.ms);
         if let Some(line) = &line {
@@ -140,15 +172,25 @@ impl Rows {
         }
         let (since, activity) = (Instant::now(), activity.to_owned());
         let PriorUsage { usage, cost_microusd, .. } = prior;
-        let row =
-            SubAgentRow { agent, prior: elapsed, since, activity, open_calls: 0, usage, cost_microusd, line };
+        let row = SubAgentRow {
+            agent,
+            subject,
+            denied: 0,
+            prior: elapsed,
+            since,
+            activity,
+            open_calls: 0,
+            usage,
+            cost_microusd,
+            line,
+        };
         row.draw();
         self.by_run.insert(run.clone(), row);
         self.count();
     }
 
     /// Creates a line, unless the maximum is reached.
-    fn create_line(&mut self, run: &RunId, agent: &str) -> Option<ProgressBar> {
+    fn create_line(&mut self, agent: &str, subject: &str) -> Option<ProgressBar> {
         if !self.is_terminal || self.shown >= MAX_LINES {
             return None;
         }
@@ -156,11 +198,12 @@ impl Rows {
         let style = ProgressStyle::with_template("  {spinner} {prefix} {elapsed:>4} {wide_msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
         let line = ProgressBar::new_spinner().with_style(style);
-        let line = match &self.more {
-            Some(more) => self.lines.insert_before(more, line),
+        let line = match self.more.as_ref().or(self.tasks.first()) {
+            Some(below) => self.lines.insert_before(below, line),
             None => self.lines.add(line),
         };
-        line.set_prefix(format!("{} {run}", report::fit(agent, MAX_NAME)));
+        let subject = report::fit(subject, crate::terminal::stderr_width() / 3);
+        line.set_prefix(format!("{} “{subject}”", report::fit(agent, MAX_NAME)));
         line.enable_steady_tick(REDRAW_INTERVAL);
         Some(line)
     }
@@ -173,7 +216,8 @@ impl Rows {
         else {
             return;
         };
-        let Some(line) = self.create_line(&run, &agent) else { return };
+        let subject = self.by_run.get(&run).map(|row| row.subject.clone()).unwrap_or_default();
+        let Some(line) = self.create_line(&agent, &subject) else { return };
         if let Some(row) = self.by_run.get_mut(&run) {
             line.set_elapsed(row.prior + row.since.elapsed());
             row.line = Some(line);
@@ -181,7 +225,8 @@ impl Rows {
         }
     }
 
-    fn end(&mut self, run: &RunId, status: RunStatus, error: Option<&str>) -> Option<String> {
+    fn end(&mut self, event: &RunEvent, status: RunStatus, error: Option<&str>) -> Option<String> {
+        let run = &event.run;
         let row = self.by_run.remove(run)?;
         if let Some(line) = &row.line {
             self.shown -= 1;
@@ -190,26 +235,8 @@ impl Rows {
             self.promote();
         }
         self.count();
-        let sign = match status {
-            RunStatus::Completed => Tone::Good.paint("✓"),
-            // It can be resumed, or has an answer.
-            RunStatus::Paused | RunStatus::StepCap => "·".to_owned(),
-            _ => Tone::Bad.paint("✗"),
-        };
-        let took = (row.prior + row.since.elapsed()).as_micros();
-        let took = report::duration(u64::try_from(took).unwrap_or(u64::MAX));
-        let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
-        let format_end = |words: &str, used: &Usage| {
-            format!("{sign} {} {run} {words}in {took}{}{why}", row.agent, row.usage_text(used))
-        };
-        let words = format!("{} ", status.words());
-        // On a narrow terminal the words, then the cached part and then the error are cut. The sign repeats the words.
-        let short = if status == RunStatus::Completed { "" } else { words.as_str() };
-        let uncached = Usage { input: row.usage.input_total(), output: row.usage.output, ..Usage::default() };
         let width = if self.is_terminal { crate::terminal::stderr_width() } else { usize::MAX };
-        let lines = [words.as_str(), short].map(|words| format_end(words, &row.usage));
-        let fitting = lines.into_iter().find(|line| report::columns(line) <= width);
-        Some(fitting.unwrap_or_else(|| report::fit(&format_end(short, &uncached), width)))
+        Some(row.end_text(run, event.depth, status, error, width))
     }
 
     /// Updates the count of sub-agents without a line.
@@ -226,7 +253,11 @@ impl Rows {
                 let more = self.more.get_or_insert_with(|| {
                     let style = ProgressStyle::with_template("    {msg}");
                     let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
-                    self.lines.add(ProgressBar::new_spinner().with_style(style))
+                    let line = ProgressBar::new_spinner().with_style(style);
+                    match self.tasks.first() {
+                        Some(below) => self.lines.insert_before(below, line),
+                        None => self.lines.add(line),
+                    }
                 });
                 more.set_message(format!("and {without} more"));
             }
@@ -249,6 +280,56 @@ impl SubAgentRow {
         format!(", {}{cost}", report::tokens(usage))
     }
 
+    /// Describes its end on one line. On a narrow terminal the words, then the cached part, then the subject and the error
+    /// are cut. The sign repeats the words.
+    fn end_text(
+        &self,
+        run: &RunId,
+        depth: u32,
+        status: RunStatus,
+        error: Option<&str>,
+        width: usize,
+    ) -> String {
+        let sign = match status {
+            RunStatus::Completed => Tone::Good.paint("✓"),
+            // It can be resumed, or has an answer.
+            RunStatus::Paused | RunStatus::StepCap => "·".to_owned(),
+            _ => Tone::Bad.paint("✗"),
+        };
+        let took = (self.prior + self.since.elapsed()).as_micros();
+        let took = report::duration(u64::try_from(took).unwrap_or(u64::MAX));
+        let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
+        let denied = match self.denied {
+            0 => String::new(),
+            calls => format!(", {} denied", crate::terminal::counted(calls, "call")),
+        };
+        let format_end = |id: &str, subject: &str, words: &str, used: &Usage| {
+            let subject = if subject.is_empty() { String::new() } else { format!("“{subject}” ") };
+            format!(
+                "{sign} {} {id} {subject}{words}in {took}{}{denied}{why}",
+                self.agent,
+                self.usage_text(used)
+            )
+        };
+        let words = format!("{} ", status.words());
+        let short = if status == RunStatus::Completed { "" } else { words.as_str() };
+        let (id, tail) = (run.to_string(), own_part(run, depth));
+        let uncached =
+            Usage { input: self.usage.input_total(), output: self.usage.output, ..Usage::default() };
+        let lines = [
+            format_end(&id, &self.subject, &words, &self.usage),
+            format_end(&tail, &self.subject, &words, &self.usage),
+            format_end(&tail, &self.subject, short, &self.usage),
+            format_end(&tail, &self.subject, short, &uncached),
+        ];
+        if let Some(fitting) = lines.into_iter().find(|line| report::columns(line) <= width) {
+            return fitting;
+        }
+        let without = report::columns(&format_end(&tail, "", short, &uncached)) + 3;
+        let subject = report::fit(&self.subject, width.saturating_sub(without).max(MIN_SUBJECT));
+        report::fit(&format_end(&tail, &subject, short, &uncached), width)
+    }
+
     fn draw(&self) {
         let Some(line) = &self.line else { return };
         let fixed = FIXED_COLUMNS + line.prefix().chars().count();
@@ -259,6 +340,16 @@ impl SubAgentRow {
     fn text(&self, width: usize) -> String {
         let activity = if self.activity.is_empty() { "thinking" } else { &self.activity };
         report::fit(&format!("{}{}", report::fit(activity, MAX_NAME), self.usage_text(&self.usage)), width)
+    }
+}
+
+/// Returns the part of a run's id that its tree does not share: `…-4-0`.
+fn own_part(run: &RunId, depth: u32) -> String {
+    let id = run.as_str();
+    let dashes = usize::try_from(depth).unwrap_or_default().saturating_mul(2);
+    match id.rmatch_indices('-').nth(dashes.saturating_sub(1)) {
+        Some((at, _)) if depth > 0 => format!("…{}", &id[at..]),
+        _ => id.to_owned(),
     }
 }
 
@@ -279,6 +370,19 @@ mod tests {
         }
     }
 
+    fn finished(status: RunStatus, error: Option<String>, usage: Usage) -> EventKind {
+        let text = Some("never shown".to_owned());
+        EventKind::Finished {
+            status,
+            final_text: text,
+            partial_text: None,
+            error,
+            denied_calls: 0,
+            usage,
+            cost_microusd: None,
+        }
+    }
+
     fn started(run: &str) -> RunEvent {
         let what = EventKind::Started {
             kind: store::RunKind::Sub,
@@ -286,6 +390,7 @@ mod tests {
             model: "m".to_owned(),
             call: None,
             is_job: true,
+            subject: Some("Count the seeds of the garden".to_owned()),
             prior: None,
         };
         event(run, what)
@@ -299,7 +404,8 @@ mod tests {
             rows.is_terminal = true;
             rows.lines.set_draw_target(ProgressDrawTarget::hidden());
         }
-        let what = EventKind::Queued { kind: store::RunKind::Sub, agent: "scanner".to_owned() };
+        let what =
+            EventKind::Queued { kind: store::RunKind::Sub, agent: "scanner".to_owned(), subject: None };
         board.update(&event("m-1-0", what));
         let message = || {
             let rows = board.rows();
@@ -314,21 +420,22 @@ mod tests {
     #[test]
     fn the_end_of_a_resumed_sub_agent_includes_its_prior_usage() {
         let board = Board::new();
-        let RunEvent { kind: EventKind::Started { kind, agent, model, call, is_job, .. }, .. } =
+        let RunEvent { kind: EventKind::Started { kind, agent, model, call, is_job, subject, .. }, .. } =
             started("m-1-0")
         else {
             panic!("started");
         };
         let usage = Usage { input: 1000, output: 10, ..Usage::default() };
         let prior = Some(PriorUsage { usage, cost_microusd: Some(1000), ms: 3_600_000 });
-        board.update(&event("m-1-0", EventKind::Started { kind, agent, model, call, is_job, prior }));
+        board
+            .update(&event("m-1-0", EventKind::Started { kind, agent, model, call, is_job, subject, prior }));
         let (text, calls) = (None, Vec::new());
         board.update(&event(
             "m-1-0",
             EventKind::Message { seq: 4, step: 2, text, calls, usage, cost_microusd: Some(500) },
         ));
-        let (status, final_text, error) = (RunStatus::Completed, None, None);
-        let what = EventKind::Finished { status, final_text, error, usage, cost_microusd: None };
+        let status = RunStatus::Completed;
+        let what = finished(status, None, usage);
         let said = board.update(&event("m-1-0", what)).expect("it has ended");
         assert!(said.contains(" in 3600.") && said.ends_with(" s, 2.0k in, 20 out, $0.0015"), "{said}");
     }
@@ -343,17 +450,12 @@ mod tests {
         let (text, calls) = (None, Vec::new());
         let what = EventKind::Message { seq: 2, step: 1, text, calls, usage, cost_microusd: Some(1500) };
         board.update(&event("1m7gqwz9bn74vve5-4-0", what));
-        let what = EventKind::Finished {
-            status: RunStatus::Completed,
-            final_text: None,
-            error: Some("word ".repeat(40)),
-            usage,
-            cost_microusd: None,
-        };
+        let what = finished(RunStatus::Completed, Some("word ".repeat(40)), usage);
         let said = board.update(&event("1m7gqwz9bn74vve5-4-0", what)).expect("it has ended");
         let said = report::terminal_text(&said, false);
         assert!(said.chars().count() <= crate::terminal::stderr_width(), "{said}");
         assert!(said.contains("2.1k in, 30 out") && !said.contains("cached"), "{said}");
+        assert!(said.contains(" …-4-0 “Count the"), "{said}");
     }
 
     #[test]
@@ -366,16 +468,13 @@ mod tests {
             let what = EventKind::Message { seq, step: 1, text, calls, usage, cost_microusd: Some(1500) };
             assert_eq!(board.update(&event("m-1-0", what)), None);
         }
-        let what = EventKind::Finished {
-            status: RunStatus::Failed,
-            final_text: Some("never shown".to_owned()),
-            error: Some("no answer".to_owned()),
-            usage,
-            cost_microusd: None,
-        };
+        let what = finished(RunStatus::Failed, Some("no answer".to_owned()), usage);
         let said = board.update(&event("m-1-0", what)).expect("it has ended");
         let (before, after) = said.split_once(" in ").expect("a time");
-        assert_eq!(report::terminal_text(before, false), "✗ scan\\u{1b}ner m-1-0 failed");
+        assert_eq!(
+            report::terminal_text(before, false),
+            "✗ scan\\u{1b}ner m-1-0 “Count the seeds of the garden” failed"
+        );
         assert!(after.ends_with(", 2.4k in, 60 out, $0.0030: no answer"), "{after}");
     }
 
@@ -425,10 +524,7 @@ mod tests {
         let last = format!("m-1-{MAX_LINES}");
         assert_eq!(says(&last), None, "all lines are used");
         let (status, usage) = (RunStatus::Completed, Usage::default());
-        board.update(&event(
-            "m-1-0",
-            EventKind::Finished { status, final_text: None, error: None, usage, cost_microusd: None },
-        ));
+        board.update(&event("m-1-0", finished(status, None, usage)));
         assert_eq!(says(&last).as_deref(), Some("thinking"));
     }
 

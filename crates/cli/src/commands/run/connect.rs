@@ -1,7 +1,7 @@
 //! Connects the provider, the tool servers and the output, and builds the kernel from them.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent::{
@@ -64,13 +64,14 @@ impl Connection {
                 return Ok(None);
             }
         };
-        let mut rules = provider.defaults.rules.clone();
+        let mut rules = provider.defaults.rules_in(workspace.path());
         rules.extend(given_rules);
         let tools = servers.add_to(tools::available(provider.defaults.web_fetch.clone()));
         print_warnings(&rules, &tools, &servers);
         let (board, output_error) = (Board::new(), OutputError::default());
         let events = Arc::new(event_sink(args, &board, &output_error));
         let rules = Arc::new(rules);
+        let asker = asker(args.output.json, &board, workspace.path());
         let kernel = Kernel {
             workspace: Arc::new(workspace.with_hidden(&own_folders()).with_rules(Arc::clone(&rules))),
             model: provider.model(),
@@ -78,11 +79,17 @@ impl Connection {
             cache_warmup: Arc::default(),
             tools: Arc::new(Toolbox::new(tools)),
             skills: Arc::clone(&agent.skills),
+            folder_skills: Some(Arc::clone(&agent.folder_skills)),
             agents: Arc::clone(&agent.agents),
             tiers: Arc::new(provider.tiers.clone()),
-            tree_limits: TreeLimits { leave_jobs: args.leave_jobs, ..provider.defaults.tree_limits.clone() },
+            tree_limits: TreeLimits {
+                leave_jobs: args.leave_jobs,
+                ask_for_background: args.permissions.ask_for_background,
+                ..provider.defaults.tree_limits.clone()
+            },
             shell: shell(provider.defaults.without_sandbox)?,
-            asker: asker(args.output.json, &board),
+            hooks: Arc::new(provider.defaults.hooks.clone()),
+            asker,
             rules,
             clock: options.clock.clone(),
             store,
@@ -119,9 +126,9 @@ fn shell(without_sandbox: bool) -> anyhow::Result<ShellConfig> {
 }
 
 /// Returns the user at the terminal, who answers questions of permission rules.
-fn asker(is_json: bool, board: &Board) -> Arc<dyn Approver> {
+fn asker(is_json: bool, board: &Board, workspace: &Path) -> Arc<dyn Approver> {
     match !is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        true => Arc::new(TerminalAsker(board.clone())),
+        true => Arc::new(TerminalAsker { board: board.clone(), workspace: workspace.to_owned() }),
         false => Arc::new(NoApprover),
     }
 }

@@ -51,6 +51,7 @@ fn start_request(options: &RunOptions, connection: &Connection) -> StartRequest 
         instructions: agent.instructions(),
         tools: agent.tools(&connection.kernel.tools),
         rules: [agent.rules(), deny_rules(&options.args)].concat(),
+        ask: options.args.permissions.ask.clone(),
         provider: provider.name.clone(),
         model: provider.model_id.clone(),
         limits: RunLimits {

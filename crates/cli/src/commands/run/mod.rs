@@ -4,6 +4,7 @@
 //! provider and the tool servers ([`connect`]), run the agent ([`execute`]), and report its end ([`outcome`]).
 
 mod board;
+mod call_words;
 mod connect;
 mod execute;
 mod failure;
@@ -15,6 +16,7 @@ mod prior_requests;
 mod provider;
 mod question;
 mod selection;
+mod task_lines;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -121,9 +123,15 @@ struct PermissionArgs {
     /// Allow an action without a question, as in `bash(cargo test*)` (repeatable)
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
+    /// Ask before an action, as in `bash(git commit:*)` (repeatable)
+    #[arg(long, value_name = "RULE")]
+    ask: Vec<String>,
     /// Deny an action, as in `bash(git push*)` or `write(docs)` (repeatable)
     #[arg(long, value_name = "RULE")]
     deny: Vec<String>,
+    /// Ask on the terminal also for agents in the background, which are denied otherwise
+    #[arg(long)]
+    ask_for_background: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -76,23 +76,27 @@ pub(super) fn deny_rules(args: &Args) -> Vec<(RuleList, String)> {
     args.permissions.deny.iter().map(|rule| (RuleList::Deny, rule.clone())).collect()
 }
 
-/// Collects the rules of the command line, and the deny rules of the earlier run. The other rules of its agent are stored
+/// Collects the rules of the command line, and the ask and deny rules of the earlier run's command line. The other rules of its agent are stored
 /// with the run.
 fn permission_rules(args: &Args, row: Option<&Run>) -> anyhow::Result<PermissionRules> {
     let mut rules = PermissionRules::default();
     let given = &args.permissions;
-    for (list, flag, given) in
-        [(RuleList::Allow, "--allow", &given.allow), (RuleList::Deny, "--deny", &given.deny)]
-    {
+    for (list, flag, given) in [
+        (RuleList::Allow, "--allow", &given.allow),
+        (RuleList::Ask, "--ask", &given.ask),
+        (RuleList::Deny, "--deny", &given.deny),
+    ] {
         for rule in given {
             let added = rules.add(list, rule).map_err(|why| anyhow::anyhow!("{flag}: {why}"));
             added.or_fail_with(ExitKind::Usage, || format!("{flag} 'bash(git diff:*)'"))?;
         }
     }
     let settings = row.and_then(|row| RunSettings::from_bytes(&row.settings).ok());
-    for (list, rule) in settings.into_iter().flat_map(|settings| settings.rules) {
-        if list == RuleList::Deny {
-            rules.add(list, &rule).map_err(anyhow::Error::msg).or_fail(ExitKind::Bug)?;
+    for settings in settings.iter() {
+        let denied = settings.rules.iter().filter(|(list, _)| *list == RuleList::Deny);
+        let asked = settings.ask.iter().map(|rule| (RuleList::Ask, rule));
+        for (list, rule) in denied.map(|(list, rule)| (*list, rule)).chain(asked) {
+            rules.add(list, rule).map_err(anyhow::Error::msg).or_fail(ExitKind::Bug)?;
         }
     }
     Ok(rules)

@@ -9,11 +9,12 @@ use report::{MarkdownStream, Tone, fit, plain};
 use store::{CallStatus, RunStatus};
 
 use super::board::Board;
+use super::call_words::call_words;
 use crate::events::EventLog;
 use crate::terminal::{is_stdout_styled, width};
 
 /// Maximum length of a tool's input or result on a line.
-const MAX_VALUE: usize = 72;
+const MAX_VALUE: usize = 88;
 
 /// First error while writing to standard output. A closed pipe (`head`) is no error.
 #[derive(Clone, Default)]
@@ -108,13 +109,17 @@ fn main_event(event: &RunEvent) -> Option<RunEvent> {
             | EventKind::Disarmed { .. },
             false,
         ) => event.kind.clone(),
-        (EventKind::Finished { status, error, usage, cost_microusd, .. }, false) => EventKind::Finished {
-            status: *status,
-            final_text: None,
-            error: error.clone(),
-            usage: *usage,
-            cost_microusd: *cost_microusd,
-        },
+        (EventKind::Finished { status, error, denied_calls, usage, cost_microusd, .. }, false) => {
+            EventKind::Finished {
+                status: *status,
+                final_text: None,
+                partial_text: None,
+                error: error.clone(),
+                denied_calls: *denied_calls,
+                usage: *usage,
+                cost_microusd: *cost_microusd,
+            }
+        }
         (_, false) => return None,
     };
     Some(RunEvent { kind, ..event.clone() })
@@ -269,11 +274,9 @@ impl TextOutput {
                 self.print_reply(&mut reply, &shown);
             }
             // A pipe gets only an answer, not the last words of a run that failed.
-            EventKind::Finished {
-                final_text: Some(text),
-                status: RunStatus::Completed | RunStatus::StepCap,
-                ..
-            } if !self.is_terminal => self.write(&format!("{text}\n")),
+            EventKind::Finished { final_text: Some(text), .. } if !self.is_terminal => {
+                self.write(&format!("{text}\n"))
+            }
             event => {
                 if let Some(note) = root_note(event) {
                     self.note(&note);
@@ -289,11 +292,12 @@ fn root_note(event: &EventKind) -> Option<String> {
     let failed = || Tone::Bad.paint("✗");
     Some(match event {
         EventKind::CallStarted { name, input, .. } => {
-            fit(&format!("{} {} {}", Tone::Faint.paint("·"), plain(name), short(input)), width())
+            fit(&format!("{} {}", Tone::Faint.paint("·"), fit(&call_words(name, input), MAX_VALUE)), width())
         }
         // A refused call has no start event.
         EventKind::CallFinished { name, input, reason: Some(why), .. } => {
-            format!("{} {} {}\n  refused: {}", failed(), plain(name), short(input), plain(why))
+            let words = fit(&call_words(name, input), MAX_VALUE);
+            format!("{} {words}\n  refused: {}", failed(), plain(why))
         }
         EventKind::CallFinished { name, status, text, .. } if *status != CallStatus::Done => {
             let status = status.as_str().replace('_', " ");
@@ -320,6 +324,18 @@ impl EventSink for TextOutput {
     fn emit(&self, event: &RunEvent) {
         match &event.kind {
             EventKind::TranscriptLost { error } => self.note(&transcript_lost(error)),
+            EventKind::Hook { command, outcome: "failed", text, .. } => {
+                let why = plain(text.as_deref().unwrap_or_default());
+                self.note(&format!("{} hook `{}` failed: {why}", Tone::Bad.paint("✗"), plain(command)));
+            }
+            EventKind::Hook { command, outcome: "changed", tool: Some(tool), .. } => {
+                self.note(&format!("hook `{}` changed the input of {}", plain(command), plain(tool)));
+            }
+            EventKind::Hook { command, text: Some(text), .. } => {
+                self.note(&format!("hook `{}`: {}", plain(command), plain(text)));
+            }
+            EventKind::Hook { .. } => {}
+            EventKind::TasksChanged { tasks } => self.board.show_tasks(tasks),
             EventKind::Disarmed { text } => self.note(&format!("{} {}", Tone::Bad.paint("✗"), plain(text))),
             kind if event.is_root => self.root_event(kind),
             _ => {
@@ -364,7 +380,9 @@ mod tests {
                 kind: EventKind::Finished {
                     status,
                     final_text: None,
+                    partial_text: None,
                     error: None,
+                    denied_calls: 0,
                     usage,
                     cost_microusd: None,
                 },
@@ -378,14 +396,14 @@ mod tests {
 
     #[test]
     fn a_run_has_one_end() {
-        use RunStatus::{CancelledByParent, CancelledByUser, Completed, Paused};
+        use RunStatus::{CancelledByUser, Completed, Paused};
         let (before, after) = emitted(&[("s", Paused), ("m", Paused)]);
         assert_eq!((before.is_empty(), after), (true, vec!["s paused".to_owned(), "m paused".to_owned()]));
         let (before, after) =
-            emitted(&[("s", Paused), ("m", Paused), ("s", CancelledByParent), ("m", CancelledByUser)]);
+            emitted(&[("s", Paused), ("m", Paused), ("s", CancelledByUser), ("m", CancelledByUser)]);
         assert_eq!(
             (before, after.len()),
-            (vec!["s cancelled_by_parent".into(), "m cancelled_by_user".into()], 0)
+            (vec!["s cancelled_by_user".into(), "m cancelled_by_user".into()], 0)
         );
         let (before, after) = emitted(&[("s", Paused), ("m", Completed)]);
         assert_eq!(

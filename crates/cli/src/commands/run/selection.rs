@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::definition::{Agent, ChooseError, DefinitionKind, GENERAL, Skill, choose};
+use agent::definition::{Agent, ChooseError, DefinitionKind, FolderSkills, GENERAL, Skill, choose};
 use agent::{RuleList, Skill as AvailableSkill, Toolbox};
 
 use crate::commands::agents::not_accepted;
@@ -21,6 +21,7 @@ pub(super) struct AgentSelection {
     /// The prompt with its slash command expanded.
     pub(super) prompt: Option<String>,
     pub(super) skills: Arc<[AvailableSkill]>,
+    pub(super) folder_skills: Arc<FolderSkills>,
     /// Agents that can be started as sub-agents.
     pub(super) agents: Arc<[Agent]>,
     agent: Option<Agent>,
@@ -62,6 +63,7 @@ impl AgentSelection {
         Ok(Self {
             name: agent.as_ref().map_or(MAIN, |agent| agent.name.as_str()).to_owned(),
             prompt,
+            folder_skills: Arc::new(definitions.folder_skills),
             skills: definitions.all.skills.into(),
             agents: definitions.all.agents.into(),
             agent,
