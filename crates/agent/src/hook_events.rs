@@ -109,7 +109,7 @@ pub(crate) async fn after_calls(run: &Arc<Run>, conversation: &Conversation) -> 
     Ok(())
 }
 
-/// Asks the hooks at the end of a turn. Returns whether the agent goes on: a hook prevents the end, or a stop was requested.
+/// Asks the hooks at the end of a turn. Returns whether the agent continues: a hook prevents the end, or a stop was requested.
 pub(crate) async fn at_end(run: &Arc<Run>, conversation: &Conversation) -> Result<bool, RunError> {
     let point = if run.row.kind == RunKind::Main { HookPoint::Stop } else { HookPoint::SubagentStop };
     let Some(reply) = conversation.last_reply() else { return Ok(false) };
@@ -133,7 +133,7 @@ pub(crate) async fn at_end(run: &Arc<Run>, conversation: &Conversation) -> Resul
     Ok(answer.block.is_some())
 }
 
-/// What hooks have said about the last reply: texts for the model, and the reason to end the run.
+/// The answers of hooks about the last reply: texts for the model, and the reason to end the run.
 #[derive(Default)]
 pub(crate) struct HookNotes {
     pub(crate) texts: Vec<String>,

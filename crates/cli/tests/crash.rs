@@ -57,6 +57,7 @@ impl World {
         env.write("script.yaml", script);
         std::fs::create_dir_all(env.path("w")).unwrap();
         env.write("w/a.txt", "alpha\nbeta\n");
+        env.write("w/out/AGENTS.md", "Keep this folder tidy.");
         let model = Proxy::start(&env, &["proxy", "--script", "script.yaml", "--out", "rec"]);
         Self { env, model, earlier: 0 }
     }
@@ -139,7 +140,10 @@ fn undisturbed(script: &str) -> (BTreeMap<String, u64>, Vec<String>, usize) {
     for point in world.points().into_iter().filter(|line| !line.contains(' ')) {
         *hits.entry(point).or_default() += 1;
     }
-    (hits, transcript(&shown), world.requests())
+    let told = transcript(&shown);
+    let instructions = told.iter().filter(|message| message.contains("Keep this folder tidy"));
+    assert!(instructions.count() > 0, "those of the folder that it writes to");
+    (hits, told, world.requests())
 }
 
 /// Kills a run there, resumes it, and compares.

@@ -72,7 +72,7 @@ struct HookTable {
     sandbox: Option<Sandbox>,
 }
 
-/// What happens to a call when a hook before it fails.
+/// The fate of a call if a hook before it fails.
 #[derive(Clone, Copy, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum OnFailure {

@@ -9,9 +9,8 @@ use crate::terminal::print_text;
 
 /// Search your conversations with main agents, best match first
 #[derive(clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   offshoot search 'parser bug' --limit 5
-
   offshoot search '\"exact words\" parser'
 
 Any word may match, also the beginning of one; more words rank higher. Words in
