@@ -61,7 +61,7 @@ struct CallSubject<'c> {
 struct Judge<'r> {
     run: &'r Run,
     base: Arc<PermissionRules>,
-    skills: Vec<&'r Skill>,
+    skills: Vec<Skill>,
 }
 
 impl<'r> Judge<'r> {
