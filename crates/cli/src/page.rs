@@ -366,6 +366,7 @@ fn facts(read: &Read<'_>, damage: &[String]) -> Vec<(String, String)> {
             fact("model", harness.model.clone());
         }
         manifest.lost.iter().for_each(|loss| fact("not kept", loss.to_string()));
+        manifest.unsearched.iter().for_each(|part| fact("not searched for secrets", part.clone()));
     }
     damage.iter().for_each(|file| fact("damaged", file.clone()));
     ordered.problems.iter().for_each(|it| fact("problem", format!("{}: {}", it.what, it.why)));

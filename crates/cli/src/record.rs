@@ -237,6 +237,18 @@ pub(crate) fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String,
     variables
 }
 
+/// Warns of parts that were not searched for secrets.
+pub(crate) fn warn_unsearched(parts: &[String], dir: &Path) {
+    const SHOWN: usize = 3;
+    for part in parts.iter().take(SHOWN) {
+        warning!("not searched for secrets: {part}");
+    }
+    if parts.len() > SHOWN {
+        warning!("not searched for secrets: {}", counted((parts.len() - SHOWN) as u64, "more part"));
+        hint!("see `unsearched` in `{}/recording.json`", dir.display());
+    }
+}
+
 /// Warns of files that may hold a secret that no rule knows.
 pub(crate) fn warn_suspicious(files: &[String], dir: &Path) {
     let Some(first) = files.first() else { return };
@@ -270,9 +282,7 @@ fn seal(
     }
     let failed = match sealed {
         Ok(sealed) => {
-            for body in &sealed.unsearched {
-                warning!("not searched for secrets: {body}");
-            }
+            warn_unsearched(&sealed.unsearched, out);
             warn_suspicious(&sealed.suspicious, out);
             status!("recorded {} in `{}`", counted(counts.exchanges, "exchange"), out.display());
             if counts.exchanges == 0 && code.is_some() {

@@ -163,7 +163,14 @@ fn some_of(names: &[String]) -> String {
 fn sealed(evidence: &Evidence) -> Answer {
     match (&evidence.unsealed, &evidence.damage[..]) {
         (Some(because), _) => no(format!("it is not sealed: {because}")),
-        (None, []) => yes("sealed and unchanged"),
+        (None, []) => {
+            let unsearched: Vec<String> =
+                evidence.manifest.iter().flat_map(|manifest| manifest.unsearched.clone()).collect();
+            match unsearched.len() {
+                0 => yes("sealed and unchanged"),
+                _ => yes(format!("sealed and unchanged; not searched for secrets: {}", some_of(&unsearched))),
+            }
+        }
         (None, damage) => no(format!("changed since it was sealed: {}", some_of(damage))),
     }
 }

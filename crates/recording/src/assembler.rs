@@ -102,6 +102,7 @@ impl Assembler {
     pub(crate) fn finish(mut self) -> AssembledRecording {
         for (output, mut window) in std::mem::take(&mut self.printed) {
             let rest = window.finish(&mut self.redactor);
+            self.unsearched.extend(window.unsearched().map(|why| format!("`{}`: {why}", output.file())));
             self.print(output, rest);
         }
         let learned_late = self.knew_at_first.is_some_and(|knew| knew < self.redactor.generation());

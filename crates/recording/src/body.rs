@@ -23,6 +23,8 @@ pub(crate) struct ArrivingBody {
     owner: DataSource,
     content_type: Option<String>,
     content_encoding: Option<String>,
+    /// True if the body must be complete to be searched: an archive, a document or a database.
+    is_packed: bool,
     state: State,
 }
 
@@ -55,7 +57,7 @@ pub(crate) struct FinishedBody {
     pub(crate) blob: Option<String>,
     /// Edits that map offsets of the received body to the stored one; `None` if they do not correspond.
     pub(crate) edits: Option<wire::json::Edits>,
-    /// Reason why the body was searched without being decompressed.
+    /// Reason why the body, or a part of it, was not searched.
     pub(crate) unsearched: Option<String>,
 }
 
@@ -65,6 +67,7 @@ impl ArrivingBody {
             owner: DataSource { n: Some(n), what },
             content_type: None,
             content_encoding: None,
+            is_packed: false,
             state: State::Held { pieces: Vec::new(), bytes: 0 },
         }
     }
@@ -84,12 +87,13 @@ impl ArrivingBody {
                 }
                 if pieces.is_empty() && self.content_encoding.is_none() {
                     self.content_encoding = sniffed(&bytes).map(str::to_owned);
+                    self.is_packed = redact::is_packed(&bytes);
                 }
                 *held += bytes.len();
                 pieces.push(bytes);
-                match &self.content_encoding {
-                    Some(_) if *held > LONGEST_COMPRESSED => self.state = State::TooLong(*held as u64),
-                    None if *held > LONG => {
+                match self.content_encoding.is_some() || self.is_packed {
+                    true if *held > LONGEST_COMPRESSED => self.state = State::TooLong(*held as u64),
+                    false if *held > LONG => {
                         let pieces = std::mem::take(pieces);
                         self.state = State::Long(Box::new(self.long_body()));
                         pieces.iter().for_each(|piece| self.pass_on(piece, redactor, queue));
@@ -162,7 +166,7 @@ impl ArrivingBody {
                     bytes: Vec::new(),
                     blob: Some(name),
                     edits: Some(window.edits().clone()),
-                    unsearched: None,
+                    unsearched: window.unsearched().map(|why| self.owner.describe(&why.to_string())),
                 }
             }
             State::TooLong(seen) => {

@@ -33,6 +33,7 @@ mod seal;
 pub mod source;
 mod stored_count;
 mod time;
+mod unsearched;
 mod wakeup;
 
 pub use body::sha256;

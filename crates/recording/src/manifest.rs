@@ -70,7 +70,7 @@ pub struct Manifest {
     pub lost: Vec<Loss>,
     /// Redacted values by rule and place, never the values themselves.
     pub redaction: RedactionReport,
-    /// Bodies that could not be decompressed for the search for secrets, with reasons.
+    /// Bodies, files, and parts of them that could not be searched for secrets, with reasons.
     pub unsearched: Vec<String>,
     /// Places that look random enough to be an unknown kind of secret: a warning.
     pub suspicious: Vec<String>,

@@ -97,7 +97,7 @@ pub struct FinishedRecording {
     pub counts: Counts,
     /// List of everything that could not be kept.
     pub losses: Vec<Loss>,
-    /// Bodies that could not be decompressed for the search for secrets, with reasons.
+    /// Bodies, files, and parts of them that could not be searched for secrets, with reasons.
     pub unsearched: Vec<String>,
     /// True if the redactor learned a secret after something had been written.
     pub learned_late: bool,

@@ -20,6 +20,7 @@ use crate::open::{Entry, Recording};
 use crate::recorder::FinishedRecording;
 use crate::scrub;
 use crate::source::Source;
+use crate::unsearched;
 
 /// Size of the pieces in which files are searched. Each begins with the end of the previous one.
 const PIECE: usize = 4 << 20;
@@ -34,7 +35,7 @@ const OPAQUE: &[u8] = br#""body":{"base64":""#;
 pub struct SealReport {
     /// List of everything that could not be kept.
     pub losses: Vec<Loss>,
-    /// Bodies that could not be decompressed for the search for secrets, with reasons.
+    /// Bodies, files, and parts of them that could not be searched for secrets, with reasons.
     pub unsearched: Vec<String>,
     /// Places that look random enough to be an unknown kind of secret.
     pub suspicious: Vec<String>,
@@ -53,6 +54,7 @@ impl FinishedRecording {
         }
         self.losses.retain(|loss| !(is_dump(loss) && is_there_now(dir, loss)));
         self.losses = loss::compact(self.losses);
+        self.unsearched = unsearched::compact(&self.unsearched);
         if let Some(code) = manifest.command.as_ref().and_then(|command| command.exit_code) {
             fs::write(dir.join(file_names::EXIT_CODE), format!("{code}\n")).map_err(failed)?;
             let kept = manifest.command.as_ref().is_some_and(|command| command.output_not_kept.is_none());

@@ -21,6 +21,7 @@ mod login;
 mod looks;
 mod names;
 mod needles;
+mod packed;
 mod pem;
 mod placeholder;
 mod plain;
@@ -29,8 +30,10 @@ mod residual;
 mod runs;
 mod search;
 mod shapes;
+mod sqlite;
 mod stream;
 mod triggers;
+mod unpack;
 mod url;
 mod utf16;
 mod values;
@@ -38,6 +41,7 @@ mod window;
 mod wrapped;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 pub use entropy::Suspicion;
 use hit::Hit;
@@ -47,6 +51,7 @@ use plain::PlainText;
 pub use report::{RedactionEntry, RedactionReport};
 pub use residual::Residue;
 use search::{RuleMatches, Search, SearchOptions};
+pub use unpack::{is_binary, is_packed};
 use utf16::Utf16Text;
 pub use window::RedactionWindow;
 use wire::encoding::{self, CodingError};
@@ -87,6 +92,16 @@ pub enum SearchGap {
     /// The bytes after the compressed data. The body contained a secret, so only the decoded data is kept.
     #[error("the body continues after its {0} data; the rest is not stored")]
     Remainder(&'static str),
+    /// Some parts, such as pictures and archives in an unknown format.
+    #[error("it contains {0}")]
+    Parts(String),
+}
+
+impl SearchGap {
+    fn of(gaps: &BTreeSet<unpack::Gap>) -> Option<Self> {
+        let parts = gaps.iter().copied().collect::<Vec<_>>().join(", ");
+        (!parts.is_empty()).then_some(Self::Parts(parts))
+    }
 }
 
 impl RedactedText<'_> {
@@ -186,11 +201,11 @@ impl Redactor {
                     return if cut {
                         self.redact_as(place, TextFormat::Other, bytes)
                     } else {
-                        RedactedText::untouched(bytes)
+                        RedactedText { unsearched: found.unsearched, ..RedactedText::untouched(bytes) }
                     };
                 }
                 // The result has no place for data that could not be decoded, so it is reported.
-                let unsearched = decoded.trailing_after.map(SearchGap::Remainder);
+                let unsearched = decoded.trailing_after.map(SearchGap::Remainder).or(found.unsearched);
                 let bytes = Cow::Owned(found.bytes.into_owned());
                 RedactedText { bytes, decoded: true, edits: None, unsearched }
             }
@@ -208,17 +223,19 @@ impl Redactor {
 
     fn redact_as<'a>(&mut self, place: &str, format: TextFormat, bytes: &'a [u8]) -> RedactedText<'a> {
         let hits = self.find_hits(place, format, bytes);
+        let unsearched = SearchGap::of(&std::mem::take(&mut self.search.gaps));
         if hits.is_empty() {
-            return RedactedText::untouched(bytes);
+            return RedactedText { unsearched, ..RedactedText::untouched(bytes) };
         }
         self.count(place, &hits);
         let edits = hit::to_edits(&hits);
         let spliced = edits.apply(bytes).expect("settled hits do not overlap");
-        RedactedText { bytes: Cow::Owned(spliced), decoded: false, edits: Some(edits), unsearched: None }
+        RedactedText { bytes: Cow::Owned(spliced), decoded: false, edits: Some(edits), unsearched }
     }
 
     /// Finds secrets in a text. The hits are sorted and do not overlap.
     fn find_hits(&mut self, place: &str, format: TextFormat, bytes: &[u8]) -> Vec<Hit> {
+        self.search.unpack_left = unpack::MOST_DECODED;
         match format {
             TextFormat::Events | TextFormat::Lines => {
                 stream::find_hits(&mut self.search, place, &stream::events(format, bytes), bytes)
@@ -252,7 +269,8 @@ impl Redactor {
             let found = self.search.find_by_rule(place, &text, options).hits;
             hits.extend(found.into_iter().map(|hit| Hit { range: wide.original(&hit.range), ..hit }));
         }
-        hits.extend(self.search.find_by_value(&text, &features));
+        hits.extend(self.search.find_by_value(place, &text, &features));
+        hits.extend(self.search.find_in_binary(place, bytes));
         let hits = hit::merge_overlaps(hits);
         match (!hits.is_empty() && json).then(|| Document::parse(bytes)) {
             Some(Ok(document)) => hit::clip_to_json(&document, 0, hits),

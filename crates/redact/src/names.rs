@@ -63,6 +63,9 @@ const KEY_WORDS: &[&str] = &[
     "webhook",
     "license",
     "ssh",
+    "preshared",
+    "sas",
+    "integration",
 ];
 
 /// Words before `key` that make it something else than a secret.

@@ -51,6 +51,68 @@ pub(super) fn find_encoded(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     }
 }
 
+/// Finds the private lines of a key of PuTTY.
+pub(super) fn find_putty_key(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let count = run(text, at + "Private-Lines:".len(), |byte| byte.is_ascii_digit() || byte == b' ');
+    find_lines(text, count.end)
+}
+
+/// Finds a key between `---- BEGIN SSH2 … ----` and its end.
+pub(super) fn find_ssh2_key(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let label = run(text, at + "---- BEGIN".len(), is_label);
+    if memchr::memmem::find(&text[label.clone()], b"PRIVATE").is_none() {
+        return Vec::new();
+    }
+    let near = &text[label.end..text.len().min(label.end + LONGEST)];
+    let end = memchr::memmem::find(near, b"---- END").unwrap_or(near.len());
+    Vec::from_iter(holds_key(&near[..end]).then(|| ShapeMatch::new(RULE, at..label.end + end)))
+}
+
+/// Finds a secret key of minisign or signify, which is the line after its comment.
+pub(super) fn find_signing_key(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    find_lines(text, at + "secret key".len())
+}
+
+/// Finds the lines of base64 after the line end at `at`.
+fn find_lines(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let start = run(text, at, |byte| byte.is_ascii_whitespace()).end;
+    let mut end = start;
+    loop {
+        let line = run(text, run(text, end, |byte| byte.is_ascii_whitespace()).end, is_base64);
+        // The next field has a name.
+        if line.len() < 4 || text.get(line.end).is_some_and(|&byte| matches!(byte, b':' | b'-')) {
+            break;
+        }
+        end = line.end;
+    }
+    let is_key = end - start >= 32 && is_mixed(&text[start..end]);
+    Vec::from_iter(is_key.then(|| ShapeMatch::new(RULE, start..end)))
+}
+
+/// The private members of a JSON web key.
+const PRIVATE_MEMBERS: &[&str] = &["d", "p", "q", "dp", "dq", "qi", "k"];
+
+/// Finds the private members of the JSON web key around `at`.
+pub(super) fn find_json_web_key(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    const NEAR: usize = 4096;
+    let near = at.saturating_sub(NEAR);
+    let start = near + memchr::memrchr(b'{', &text[near..at]).unwrap_or(0);
+    let end = at
+        + memchr::memchr(b'}', &text[at..text.len().min(at + NEAR)])
+            .unwrap_or(text.len().min(at + NEAR) - at);
+    let mut found = Vec::new();
+    for quote in memchr::memchr_iter(b'"', &text[start..end]).map(|quote| start + quote) {
+        let name = run(text, quote + 1, |byte| byte.is_ascii_lowercase());
+        let is_private = PRIVATE_MEMBERS.iter().any(|member| member.as_bytes() == &text[name.clone()]);
+        let between = run(text, name.end, |byte| matches!(byte, b'"' | b':' | b' ' | b'\n'));
+        let value = run(text, between.end, |byte| is_base64(byte) || matches!(byte, b'-' | b'_'));
+        if is_private && text[between].contains(&b':') && value.len() >= 20 && value.end <= end {
+            found.push(ShapeMatch::new(RULE, value));
+        }
+    }
+    found
+}
+
 /// Finds the key that ends at `at` and has no beginning.
 pub(super) fn find_from_end(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let Some(mark) = mark(text, at + "-----END".len()) else { return Vec::new() };

@@ -18,7 +18,8 @@ use super::plain::PlainText;
 use super::utf16::Utf16Text;
 use wire::opaque::{is_in_opaque_field, is_opaque_field};
 
-use super::{Redactor, TextFormat, looks_json, shapes, stream, values, wrapped};
+use super::unpack::{self, MOST_DECODED};
+use super::{Redactor, TextFormat, looks_json, packed, shapes, stream, values, wrapped};
 
 /// A possible secret that the redaction missed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +34,8 @@ pub struct Residue {
 
 /// The maximum number of decoded layers.
 const MOST_LAYERS: usize = 8;
+/// The maximum number of archives in archives.
+const MOST_PACKED: usize = 4;
 
 /// The learned values as one automaton, rebuilt after new ones were learned.
 #[derive(Default)]
@@ -77,6 +80,7 @@ impl Redactor {
             values,
             any_value: !values.numbers.is_empty(),
             shapes: ShapeAutomaton::get(),
+            unpack_left: MOST_DECODED,
             found: Vec::new(),
         };
         search.search_layer(bytes, 0, MOST_LAYERS, false);
@@ -116,6 +120,7 @@ struct ResidueSearch<'v> {
     values: &'v KnownValues,
     any_value: bool,
     shapes: &'static ShapeAutomaton,
+    unpack_left: usize,
     found: Vec<(&'static str, usize)>,
 }
 
@@ -129,6 +134,7 @@ impl ResidueSearch<'_> {
         if layers == 0 {
             return;
         }
+        self.search_packed(bytes, offset, layers.min(MOST_PACKED));
         if let Some(wide) = Utf16Text::decode(bytes) {
             self.search_layer(wide.text.as_bytes(), offset, layers - 1, is_opaque);
         }
@@ -218,6 +224,37 @@ impl ResidueSearch<'_> {
         // Only for values, because the rules do not decode HTML either.
         if let Some(decoded) = PlainText::from_html(bytes) {
             self.search_values(decoded.bytes(), offset);
+        }
+    }
+
+    /// Searches archives and other data, as it is or encoded as text.
+    fn search_packed(&mut self, bytes: &[u8], offset: usize, layers: usize) {
+        self.search_runs(bytes, offset, layers);
+        self.search_inside(bytes, offset, layers);
+    }
+
+    fn search_runs(&mut self, text: &[u8], offset: usize, layers: usize) {
+        for data in packed::decoded_runs(text) {
+            self.search_decoded(&data, offset, layers);
+            self.search_inside(&data, offset, layers);
+        }
+    }
+
+    fn search_inside(&mut self, data: &[u8], offset: usize, layers: usize) {
+        let mut left = self.unpack_left;
+        unpack::unpack(data, &mut left, &mut |layer, left| {
+            self.unpack_left = *left;
+            self.search_decoded(layer, offset, layers);
+            *left = self.unpack_left;
+        });
+        self.unpack_left = left;
+    }
+
+    fn search_decoded(&mut self, data: &[u8], offset: usize, layers: usize) {
+        self.search_values(data, offset);
+        self.search_shapes(data, offset);
+        if layers > 0 {
+            self.search_runs(data, offset, layers - 1);
         }
     }
 

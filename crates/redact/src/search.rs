@@ -3,15 +3,18 @@
 //! [`Search::find_by_rule`] comes first and learns values. [`Search::find_by_value`] comes after it, so it also
 //! finds the values that the same text contains.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::hit::{Hit, Rank};
 use super::names::{self, Family};
+use super::packed::{self, PackedResults, PackedRun};
 use super::placeholder::{self, FingerprintKey};
 use super::plain::{PlainText, percent_runs};
 use super::runs::{ShapeMatch, is_mixed};
 use super::shapes;
 use super::triggers::{TRIGGERS, TriggerKind};
+use super::unpack::{Gap, MOST_DECODED};
 use super::values::Values;
 use super::{assign, looks};
 use wire::opaque::is_in_opaque_field;
@@ -51,6 +54,8 @@ pub(super) struct TextFeatures {
     pub(super) may_hold_stream: bool,
     /// True if the text may be listed token by token.
     pub(super) lists_tokens: bool,
+    /// Archives and other data, encoded as text.
+    packed: Vec<PackedRun>,
 }
 
 /// Finds secrets and remembers their values.
@@ -58,11 +63,26 @@ pub(super) struct Search {
     pub(super) key: FingerprintKey,
     pub(super) values: Values,
     pub(super) generation: u64,
+    /// What could not be searched since the last call that took it.
+    pub(super) gaps: BTreeSet<Gap>,
+    /// The number of bytes that may still be decoded for the current text.
+    pub(super) unpack_left: usize,
+    /// The number of texts around the current one.
+    pub(super) depth: usize,
+    pub(super) packed: PackedResults,
 }
 
 impl Search {
     pub(super) fn new(key: FingerprintKey) -> Self {
-        Self { key, values: Values::new(), generation: 0 }
+        Self {
+            key,
+            values: Values::new(),
+            generation: 0,
+            gaps: BTreeSet::new(),
+            unpack_left: MOST_DECODED,
+            depth: 0,
+            packed: PackedResults::default(),
+        }
     }
 
     /// Learns the value of a secret name.
@@ -125,7 +145,7 @@ impl Search {
     /// Finds secrets by rule and by value. Ranges are in the original.
     pub(super) fn find_all(&mut self, place: &str, text: &PlainText<'_>) -> Vec<Hit> {
         let RuleMatches { mut hits, features } = self.find_by_rule(place, text, SearchOptions::default());
-        hits.extend(self.find_by_value(text, &features));
+        hits.extend(self.find_by_value(place, text, &features));
         hits
     }
 
@@ -148,8 +168,14 @@ impl Search {
     }
 
     /// Finds learned values. Ranges are in the original.
-    pub(super) fn find_by_value(&self, text: &PlainText<'_>, features: &TextFeatures) -> Vec<Hit> {
+    pub(super) fn find_by_value(
+        &mut self,
+        place: &str,
+        text: &PlainText<'_>,
+        features: &TextFeatures,
+    ) -> Vec<Hit> {
         let mut hits = self.find_known(text);
+        hits.extend(self.find_in_runs(place, text, &features.packed));
         if features.has_entities {
             hits.extend(self.find_in_html(text));
         }
@@ -194,7 +220,16 @@ impl Search {
             TriggerKind::Entity => features.has_entities = true,
             TriggerKind::Stream => features.may_hold_stream = true,
             TriggerKind::Token => features.lists_tokens = true,
+            TriggerKind::Packed(coding) => {
+                let is_inside = features.packed.last().is_some_and(|run| start < run.range.end);
+                let run = (!is_inside && !options.is_opaque).then(|| packed::find_run(bytes, start, *coding));
+                features
+                    .packed
+                    .extend(run.flatten().filter(|run| !is_in_opaque_field(bytes, run.range.start)));
+            }
         });
+        let found = self.find_in_runs(place, text, &matches.features.packed);
+        matches.hits.extend(found);
         matches
     }
 

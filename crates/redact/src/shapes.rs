@@ -94,6 +94,90 @@ const PREFIX_SHAPES: &[PrefixShape] = &[
     PrefixShape { rule: "shape:openshift", prefixes: &["sha256~"], alphabet: word, length: 43..44, also: has_digit },
     PrefixShape { rule: "shape:discord", prefixes: &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"], alphabet: path, length: 70..128, also: has_digit },
     PrefixShape { rule: "shape:age", prefixes: &["AGE-SECRET-KEY-"], alphabet: alnum, length: 32..128, also: has_digit },
+    PrefixShape { rule: "shape:adobe", prefixes: &["p8e-"], alphabet: alnum, length: 32..33, also: is_mixed },
+    PrefixShape { rule: "shape:airtable", prefixes: &["pat"], alphabet: dotted, length: 79..80, also: has_dot_at_14 },
+    PrefixShape { rule: "shape:artifactory", prefixes: &["AKCp", "cmVmdGtuOj"], alphabet: alnum, length: 50..80, also: is_mixed },
+    PrefixShape { rule: "shape:amazon", prefixes: &["ABSK", "bedrock-api-key-"], alphabet: padded, length: 60..LONG, also: is_mixed },
+    PrefixShape { rule: "shape:amazon", prefixes: &["amzn.mws."], alphabet: dashed, length: 36..37, also: has_digit },
+    PrefixShape { rule: "shape:clickhouse", prefixes: &["4b1d"], alphabet: alnum, length: 38..39, also: is_cased },
+    PrefixShape { rule: "shape:clojars", prefixes: &["CLOJARS_"], alphabet: alnum, length: 60..61, also: has_digit },
+    PrefixShape { rule: "shape:cloudflare", prefixes: &["v1.0-"], alphabet: dashed, length: 171..172, also: has_digit },
+    PrefixShape { rule: "shape:defined-networking", prefixes: &["dnkey-"], alphabet: dashed, length: 60..96, also: has_digit },
+    PrefixShape { rule: "shape:dropbox", prefixes: &["sl."], alphabet: dotted, length: 120..LONG, also: is_cased },
+    PrefixShape { rule: "shape:duffel", prefixes: &["duffel_test_", "duffel_live_"], alphabet: word, length: 43..44, also: has_digit },
+    PrefixShape { rule: "shape:easypost", prefixes: &["EZAK", "EZTK"], alphabet: alnum, length: 54..55, also: has_digit },
+    PrefixShape { rule: "shape:endor", prefixes: &["endr+"], alphabet: dashed, length: 16..17, also: has_digit },
+    PrefixShape { rule: "shape:flutterwave", prefixes: &["FLWSECK_TEST", "FLWSECK-"], alphabet: word, length: 12..64, also: has_digit },
+    PrefixShape { rule: "shape:frameio", prefixes: &["fio-u-"], alphabet: padded, length: 64..65, also: has_digit },
+    PrefixShape { rule: "shape:gitlab", prefixes: &["glffct-", "glrtr-", "GR1348941"], alphabet: word, length: 20..256, also: has_digit },
+    PrefixShape { rule: "shape:gocardless", prefixes: &["live_"], alphabet: word, length: 40..41, also: has_long_run },
+    PrefixShape { rule: "shape:lob", prefixes: &["live_", "test_"], alphabet: hex, length: 35..36, also: has_digit },
+    PrefixShape { rule: "shape:grafana", prefixes: &["eyJrIjoi"], alphabet: padded, length: 60..512, also: has_digit },
+    PrefixShape { rule: "shape:harness", prefixes: &["pat.", "sat."], alphabet: dotted, length: 68..69, also: has_digit },
+    PrefixShape { rule: "shape:heroku", prefixes: &["HRKU-"], alphabet: word, length: 36..80, also: has_digit },
+    PrefixShape { rule: "shape:hubspot", prefixes: &["pat-na1-", "pat-na2-", "pat-eu1-", "pat-ap1-"], alphabet: dashed, length: 36..37, also: has_digit },
+    PrefixShape { rule: "shape:huggingface", prefixes: &["api_org_"], alphabet: alnum, length: 34..35, also: is_cased },
+    PrefixShape { rule: "shape:infracost", prefixes: &["ico-"], alphabet: alnum, length: 32..33, also: is_mixed },
+    PrefixShape { rule: "shape:intra42", prefixes: &["s-s4t2ud-", "s-s4t2af-"], alphabet: hex, length: 64..65, also: has_digit },
+    PrefixShape { rule: "shape:linear", prefixes: &["lin_oauth_"], alphabet: alnum, length: 32..80, also: has_digit },
+    PrefixShape { rule: "shape:mapbox", prefixes: &["sk.eyJ", "tk.eyJ"], alphabet: dotted, length: 60..LONG, also: has_digit },
+    PrefixShape { rule: "shape:teams", prefixes: &["webhook.office.com/webhookb2/"], alphabet: address, length: 80..512, also: has_digit },
+    PrefixShape { rule: "shape:mongodb", prefixes: &["mdb_sa_sk_"], alphabet: word, length: 30..64, also: has_digit },
+    PrefixShape { rule: "shape:neon", prefixes: &["napi_"], alphabet: alnum, length: 40..80, also: has_digit },
+    PrefixShape { rule: "shape:nuget", prefixes: &["oy2"], alphabet: alnum, length: 43..44, also: has_digit },
+    PrefixShape { rule: "shape:octopus", prefixes: &["API-"], alphabet: alnum, length: 25..32, also: is_loud },
+    PrefixShape { rule: "shape:onesignal", prefixes: &["os_v2_app_", "os_v2_org_"], alphabet: alnum, length: 80..128, also: has_digit },
+    PrefixShape { rule: "shape:plaid", prefixes: &["access-sandbox-", "access-development-", "access-production-"], alphabet: dashed, length: 36..37, also: has_digit },
+    PrefixShape { rule: "shape:posthog", prefixes: &["phx_"], alphabet: alnum, length: 40..64, also: has_digit },
+    PrefixShape { rule: "shape:prefect", prefixes: &["pnu_", "pnb_"], alphabet: alnum, length: 36..37, also: has_digit },
+    PrefixShape { rule: "shape:readme", prefixes: &["rdme_"], alphabet: alnum, length: 60..96, also: has_digit },
+    PrefixShape { rule: "shape:render", prefixes: &["rnd_"], alphabet: alnum, length: 28..48, also: is_cased },
+    PrefixShape { rule: "shape:resend", prefixes: &["re_"], alphabet: word, length: 32..36, also: has_long_run },
+    PrefixShape { rule: "shape:runpod", prefixes: &["rpa_"], alphabet: alnum, length: 40..64, also: has_digit },
+    PrefixShape { rule: "shape:scalingo", prefixes: &["tk-us-"], alphabet: word, length: 48..49, also: has_digit },
+    PrefixShape { rule: "shape:settlemint", prefixes: &["sm_aat_", "sm_pat_", "sm_sat_"], alphabet: alnum, length: 16..17, also: has_digit },
+    PrefixShape { rule: "shape:shippo", prefixes: &["shippo_live_", "shippo_test_"], alphabet: hex, length: 40..41, also: has_digit },
+    PrefixShape { rule: "shape:sourcegraph", prefixes: &["sgp_", "sgd_", "slk_"], alphabet: word, length: 40..80, also: has_long_run },
+    PrefixShape { rule: "shape:stripe", prefixes: &["sk_prod_", "rk_prod_", "sk_org_"], alphabet: word, length: 16..256, also: has_digit },
+    PrefixShape { rule: "shape:svix", prefixes: &["whsec_"], alphabet: padded, length: 24..128, also: is_cased },
+    PrefixShape { rule: "shape:slack", prefixes: &["hooks.slack.com/workflows/", "hooks.slack.com/triggers/"], alphabet: slashed, length: 20..128, also: has_digit },
+    PrefixShape { rule: "shape:typeform", prefixes: &["tfp_"], alphabet: dotted, length: 44..80, also: has_long_run },
+    PrefixShape { rule: "shape:vercel", prefixes: &["vcp_", "vci_", "vca_", "vcr_", "vck_"], alphabet: alnum, length: 24..96, also: is_cased },
+    PrefixShape { rule: "shape:wakatime", prefixes: &["waka_"], alphabet: dashed, length: 36..37, also: has_digit },
+    PrefixShape { rule: "shape:yandex", prefixes: &["AQVN"], alphabet: word, length: 35..40, also: is_cased },
+    PrefixShape { rule: "shape:yandex", prefixes: &["t1.9eu"], alphabet: dotted, length: 80..LONG, also: has_digit },
+    PrefixShape { rule: "shape:zuplo", prefixes: &["zpka_"], alphabet: word, length: 32..96, also: has_digit },
+    PrefixShape { rule: "shape:trello", prefixes: &["ATTA"], alphabet: alnum, length: 64..80, also: has_digit },
+    PrefixShape { rule: "shape:together", prefixes: &["tgp_v1_"], alphabet: word, length: 40..64, also: has_digit },
+    PrefixShape { rule: "shape:fireworks", prefixes: &["fw_"], alphabet: alnum, length: 22..26, also: is_cased },
+    PrefixShape { rule: "shape:elevenlabs", prefixes: &["sk_"], alphabet: hex, length: 48..52, also: has_digit },
+    PrefixShape { rule: "shape:langfuse", prefixes: &["sk-lf-"], alphabet: dashed, length: 36..37, also: has_digit },
+    PrefixShape { rule: "shape:wandb", prefixes: &["wandb_v1_"], alphabet: word, length: 48..128, also: has_digit },
+    PrefixShape { rule: "shape:apify", prefixes: &["apify_api_"], alphabet: alnum, length: 32..48, also: is_mixed },
+    PrefixShape { rule: "shape:browserbase", prefixes: &["bb_live_"], alphabet: word, length: 24..48, also: has_digit },
+    PrefixShape { rule: "shape:buildkite", prefixes: &["bkua_", "bkaa_", "bkct_"], alphabet: alnum, length: 40..41, also: has_digit },
+    PrefixShape { rule: "shape:braintree", prefixes: &["access_token$production$", "access_token$sandbox$"], alphabet: dollars, length: 40..64, also: has_digit },
+    PrefixShape { rule: "shape:contentful", prefixes: &["CFPAT-"], alphabet: word, length: 43..44, also: has_digit },
+    PrefixShape { rule: "shape:deno", prefixes: &["ddp_", "ddo_", "ddw_"], alphabet: alnum, length: 36..41, also: is_mixed },
+    PrefixShape { rule: "shape:honeycomb", prefixes: &["hcaik_", "hcxik_", "hcamk_", "hcxmk_"], alphabet: alnum, length: 48..80, also: has_digit },
+    PrefixShape { rule: "shape:axiom", prefixes: &["xaat-", "xapt-"], alphabet: dashed, length: 36..37, also: has_digit },
+    PrefixShape { rule: "shape:logfire", prefixes: &["pylf_v1_"], alphabet: word, length: 40..64, also: has_digit },
+    PrefixShape { rule: "shape:pagerduty", prefixes: &["pdus+"], alphabet: word, length: 32..64, also: has_digit },
+    PrefixShape { rule: "shape:xata", prefixes: &["xau_"], alphabet: alnum, length: 36..56, also: is_cased },
+    PrefixShape { rule: "shape:tencent", prefixes: &["AKID"], alphabet: alnum, length: 32..49, also: is_cased },
+    PrefixShape { rule: "shape:volcengine", prefixes: &["AKLT"], alphabet: alnum, length: 40..72, also: is_cased },
+    PrefixShape { rule: "shape:baidu", prefixes: &["bce-v3/ALTAK-"], alphabet: path, length: 40..96, also: has_digit },
+    PrefixShape { rule: "shape:checkly", prefixes: &["cu_"], alphabet: hex, length: 32..33, also: has_digit },
+    PrefixShape { rule: "shape:crates-io", prefixes: &["cio"], alphabet: alnum, length: 32..33, also: is_cased },
+    PrefixShape { rule: "shape:modal", prefixes: &["ak-", "as-"], alphabet: alnum, length: 22..23, also: is_cased },
+    PrefixShape { rule: "shape:voyage", prefixes: &["pa-"], alphabet: word, length: 43..44, also: is_cased },
+    PrefixShape { rule: "shape:brave", prefixes: &["BSA"], alphabet: word, length: 27..30, also: is_cased },
+    PrefixShape { rule: "shape:anyscale", prefixes: &["esecret_"], alphabet: alnum, length: 24..80, also: is_cased },
+    PrefixShape { rule: "shape:valtown", prefixes: &["vtwn_"], alphabet: alnum, length: 24..80, also: is_cased },
+    PrefixShape { rule: "shape:trigger-dev", prefixes: &["tr_dev_", "tr_prod_", "tr_stg_"], alphabet: word, length: 20..48, also: is_cased },
+    PrefixShape { rule: "shape:cal", prefixes: &["cal_live_"], alphabet: hex, length: 32..33, also: has_digit },
+    PrefixShape { rule: "shape:unkey", prefixes: &["unkey_"], alphabet: alnum, length: 22..48, also: is_cased },
+    PrefixShape { rule: "shape:zoho", prefixes: &["1000."], alphabet: dotted, length: 65..66, also: is_mixed },
 ];
 
 type Grammar = fn(&[u8], usize) -> Vec<ShapeMatch>;
@@ -103,7 +187,39 @@ const GRAMMARS: &[(&str, bool, Grammar)] = &[
     ("AKIA", true, aws),
     ("ASIA", true, aws),
     ("SG.", true, sendgrid),
+    ("ABIA", true, aws),
+    ("ACCA", true, aws),
     ("bearer ", false, bearer),
+    ("ssws ", false, bearer),
+    ("-us1", true, mailchimp),
+    ("-us2", true, mailchimp),
+    ("-us3", true, mailchimp),
+    ("-us4", true, mailchimp),
+    ("-us5", true, mailchimp),
+    ("-us6", true, mailchimp),
+    ("-us7", true, mailchimp),
+    ("-us8", true, mailchimp),
+    ("-us9", true, mailchimp),
+    ("_mmk", true, maxmind),
+    (" s.", true, vault),
+    ("\ns.", true, vault),
+    ("\ts.", true, vault),
+    ("\"s.", true, vault),
+    ("'s.", true, vault),
+    ("`s.", true, vault),
+    ("=s.", true, vault),
+    (":s.", true, vault),
+    ("(s.", true, vault),
+    (">s.", true, vault),
+    ("|s.", true, vault),
+    ("dev.azure.com", false, azure_devops),
+    ("visualstudio.com", false, azure_devops),
+    ("devops", false, azure_devops),
+    ("vsts", false, azure_devops),
+    ("\"kty\"", true, pem::find_json_web_key),
+    ("Private-Lines:", true, pem::find_putty_key),
+    ("---- BEGIN SSH2", true, pem::find_ssh2_key),
+    ("secret key\nRW", true, pem::find_signing_key),
     ("basic ", false, basic),
     ("://", true, userinfo),
     ("X-Amz-Signature=", false, signature),
@@ -248,6 +364,55 @@ fn aws(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     found
 }
 
+/// Finds a key of Mailchimp: 32 digits and its data centre, which is the trigger.
+fn mailchimp(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let end = run(text, at + "-us".len(), |byte| byte.is_ascii_digit()).end;
+    let key = text[..at].iter().rev().take(33).take_while(|byte| hex(**byte)).count();
+    let fits = key == 32 && end <= at + "-us00".len() && !text.get(end).is_some_and(|&byte| word(byte));
+    Vec::from_iter(
+        (fits && is_mixed(&text[at - key..at])).then(|| ShapeMatch::new("shape:mailchimp", at - key..end)),
+    )
+}
+
+/// Finds a license key of MaxMind: 36 characters before its end.
+fn maxmind(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let key = text[..at].iter().rev().take(37).take_while(|byte| alnum(**byte) || **byte == b'_').count();
+    let fits = key == 36 && is_mixed(&text[at - key..at]);
+    Vec::from_iter(fits.then(|| ShapeMatch::new("shape:maxmind", at - key..at + "_mmk".len())))
+}
+
+/// Finds an old token of Vault: `s.` and 24 characters, after a character that cannot be in a name.
+fn vault(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let token = run(text, at + " s.".len(), alnum);
+    let behind = text.get(token.end).copied();
+    // A namespace may follow.
+    let is_end = !behind.is_some_and(|byte| matches!(byte, b'(' | b'[' | b'_'));
+    let fits = token.len() == 24 && is_end && is_cased(&text[token.clone()]);
+    Vec::from_iter(fits.then(|| ShapeMatch::new("shape:vault", at + 1..token.end)))
+}
+
+/// Finds the old tokens of Azure DevOps near its name: 52 characters of base32 in lower case.
+fn azure_devops(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    const NEAR: usize = 256;
+    let (start, end) = (at.saturating_sub(NEAR), text.len().min(at + NEAR));
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'2'..=b'7');
+    let mut found = Vec::new();
+    let mut from = start;
+    while from < end {
+        let token = run(text, from, is_part);
+        let clear = !before(text, token.start).is_some_and(word)
+            && !text.get(token.end).is_some_and(|&byte| word(byte));
+        if token.len() == 52
+            && clear
+            && text[token.clone()].iter().filter(|byte| byte.is_ascii_digit()).count() > 2
+        {
+            found.push(ShapeMatch::new("shape:azure", token.clone()));
+        }
+        from = token.end + 1;
+    }
+    found
+}
+
 /// Finds a token of [`MARKED`] around its text.
 fn marked(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let is_part = |byte: u8| alnum(byte) || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
@@ -316,7 +481,8 @@ fn sendgrid(text: &[u8], at: usize) -> Vec<ShapeMatch> {
 }
 
 fn bearer(text: &[u8], at: usize) -> Vec<ShapeMatch> {
-    let gap = run(text, at + "bearer".len(), |byte| byte == b' ');
+    let scheme = run(text, at, alnum);
+    let gap = run(text, scheme.end, |byte| byte == b' ');
     let token = run(text, gap.end, |byte| word(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'='));
     let value = &text[token.clone()];
     let looks = value.len() >= 16 && is_mixed(value) && !before(text, at).is_some_and(alnum);
@@ -470,6 +636,14 @@ fn path(byte: u8) -> bool {
     word(byte) || byte == b'/'
 }
 
+fn address(byte: u8) -> bool {
+    path(byte) || byte == b'@'
+}
+
+fn dollars(byte: u8) -> bool {
+    alnum(byte) || byte == b'$'
+}
+
 /// Base64 in both alphabets, with padding.
 fn padded(byte: u8) -> bool {
     word(byte) || matches!(byte, b'+' | b'/' | b'=')
@@ -489,6 +663,20 @@ fn always(_: &[u8]) -> bool {
 
 fn has_digit(rest: &[u8]) -> bool {
     rest.iter().any(u8::is_ascii_digit)
+}
+
+/// Returns true if there are digits and letters of both cases.
+fn is_cased(rest: &[u8]) -> bool {
+    has_digit(rest) && rest.iter().any(u8::is_ascii_uppercase) && rest.iter().any(u8::is_ascii_lowercase)
+}
+
+/// Returns true if there are digits and capitals only.
+fn is_loud(rest: &[u8]) -> bool {
+    is_mixed(rest) && !rest.iter().any(u8::is_ascii_lowercase)
+}
+
+fn has_dot_at_14(rest: &[u8]) -> bool {
+    rest[14] == b'.' && has_digit(&rest[15..])
 }
 
 /// Returns true if there is a long mixed run without dashes. Words joined by dashes have none.

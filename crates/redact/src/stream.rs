@@ -50,9 +50,9 @@ pub(super) fn find_hits(search: &mut Search, place: &str, events: &[EventData], 
             SearchOptions { is_opaque: text.is_opaque, is_form: false },
         ));
     }
-    seen.hits.extend(search.find_by_value(&plain, &seen.features));
+    seen.hits.extend(search.find_by_value(place, &plain, &seen.features));
     for (found, plain) in in_texts.iter_mut().zip(&plains) {
-        found.hits.extend(search.find_by_value(plain, &found.features));
+        found.hits.extend(search.find_by_value(place, plain, &found.features));
     }
 
     // Before merging: a hit that continues after its data line must not cover a secret in another line.
@@ -111,7 +111,7 @@ pub(super) fn find_in_listed_tokens(search: &mut Search, place: &str, bytes: &[u
         let plain = PlainText::from_escaped(&text.bytes);
         let options = SearchOptions { is_opaque: text.is_opaque, is_form: false };
         let RuleMatches { mut hits, features } = search.find_by_rule(place, &plain, options);
-        hits.extend(search.find_by_value(&plain, &features));
+        hits.extend(search.find_by_value(place, &plain, &features));
         all.extend(
             hit::merge_overlaps(hits).iter().flat_map(|hit| split_hit(hit, text.source_ranges(&hit.range))),
         );

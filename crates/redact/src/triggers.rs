@@ -7,6 +7,7 @@
 
 use std::sync::LazyLock;
 
+use super::packed::{self, TextCoding};
 use super::{assign, entities, names, shapes};
 
 /// Members beside each token of such a text.
@@ -25,6 +26,8 @@ pub(super) enum TriggerKind {
     Stream,
     /// The sibling of a token in a model's text.
     Token,
+    /// The beginning of an archive, a document or a picture, encoded as text.
+    Packed(TextCoding),
 }
 
 impl TriggerKind {
@@ -34,6 +37,7 @@ impl TriggerKind {
             Self::Shape(trigger) => trigger.may_continue_with(byte),
             Self::Name => assign::may_continue_with(byte),
             Self::Entity => byte.is_ascii_hexdigit() || byte == b';',
+            Self::Packed(_) => packed::may_continue_with(byte),
             Self::Stream | Self::Token => true,
         }
     }
@@ -64,7 +68,9 @@ pub(super) static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     let entities = fixed(entities::BEGINS, || TriggerKind::Entity);
     let streams = fixed(STREAM_STARTS, || TriggerKind::Stream);
     let words = fixed(TOKEN_SIBLINGS, || TriggerKind::Token);
-    let all = shapes.chain(names).chain(entities).chain(streams).chain(words);
+    let packed =
+        packed::BEGINNINGS.iter().map(|(text, coding)| ((*text).to_owned(), TriggerKind::Packed(*coding)));
+    let all = shapes.chain(names).chain(entities).chain(streams).chain(words).chain(packed);
     Triggers::new(all.map(|(text, kind)| TriggerEntry { text, kind }).collect())
 });
 

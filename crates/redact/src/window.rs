@@ -3,10 +3,13 @@
 //! The window always holds back its last 64 KiB, so that a secret of that length is complete before any of it is
 //! returned. The 64 KiB before the window stay visible, because they may contain the name of a value.
 
+use std::collections::BTreeSet;
+
 use wire::json::Edits;
 
 use super::hit::Hit;
-use super::{Redactor, TextFormat, hit};
+use super::unpack::Gap;
+use super::{Redactor, SearchGap, TextFormat, hit};
 
 const HOLD: usize = 64 << 10;
 const BATCH: usize = 192 << 10;
@@ -26,6 +29,7 @@ pub struct RedactionWindow {
     /// The offset of `seen` in the whole text.
     start: usize,
     edits: Edits,
+    gaps: BTreeSet<Gap>,
     hold: usize,
     batch: usize,
 }
@@ -45,6 +49,7 @@ impl RedactionWindow {
             released: 0,
             start: 0,
             edits: Edits::default(),
+            gaps: BTreeSet::new(),
             hold,
             batch,
         }
@@ -70,10 +75,16 @@ impl RedactionWindow {
         &self.edits
     }
 
+    /// Returns the parts so far that could not be searched.
+    pub fn unsearched(&self) -> Option<SearchGap> {
+        SearchGap::of(&self.gaps)
+    }
+
     fn release(&mut self, redactor: &mut Redactor, limit: usize) -> Vec<u8> {
         let format =
             *self.format.get_or_insert_with(|| TextFormat::of(self.content_type.as_deref(), &self.seen));
         let hits = redactor.find_hits(&self.place, format, &self.seen);
+        self.gaps.append(&mut redactor.search.gaps);
         let cut = if limit == self.seen.len() { limit } else { self.cut_before(format, limit, &hits) };
         let mine: Vec<Hit> = hits.into_iter().filter_map(|hit| self.clip_to_release(hit, cut)).collect();
         redactor.count(&self.place, &mine);

@@ -47,6 +47,9 @@ pub fn show_text(ordered: &OrderedExchanges, about: &FolderInfo<'_>, width: usiz
         for loss in recording.manifest().map_or(&[][..], |manifest| &manifest.lost) {
             line(format!("not kept: {}", plain(&loss.to_string())));
         }
+        for part in recording.manifest().map_or(&[][..], |manifest| &manifest.unsearched) {
+            line(format!("not searched for secrets: {}", plain(part)));
+        }
         for file in recording.manifest().map_or(&[][..], |manifest| &manifest.suspicious) {
             line(format!("random, of no known kind: `{}`", plain(file)));
         }
@@ -89,6 +92,7 @@ pub fn show_json(ordered: &OrderedExchanges, about: &FolderInfo<'_>) -> Value {
         "problems": ordered.problems,
         "torn_bytes": about.recording.map_or(0, Recording::torn_bytes),
         "lost": manifest.map(|manifest| &manifest.lost),
+        "unsearched": manifest.map(|manifest| &manifest.unsearched),
         "suspicious": manifest.map(|manifest| &manifest.suspicious),
         "damaged": about.damage,
     })

@@ -124,6 +124,57 @@ pub fn encode(header: &str, body: &[u8]) -> Result<Vec<u8>, CodingError> {
     Ok(bytes)
 }
 
+/// The format of a stream inside other data, such as an entry of an archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamFormat {
+    /// One member of gzip.
+    Gzip,
+    /// deflate with the zlib header.
+    Zlib,
+    /// deflate without a header.
+    Deflate,
+    /// One frame of zstd.
+    Zstd,
+}
+
+/// A decoded stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodedStream {
+    /// The decoded bytes, as far as the stream is valid.
+    pub bytes: Vec<u8>,
+    /// The encoded length, up to the end of the stream or to its first error.
+    pub consumed: usize,
+    /// The error that ended the stream early.
+    pub error: Option<CodingError>,
+}
+
+/// Decodes the stream at the start of `bytes` and ignores the data after it.
+pub fn decode_stream(format: StreamFormat, bytes: &[u8], limit: usize) -> DecodedStream {
+    match format {
+        StreamFormat::Gzip => {
+            let mut member = flate2::bufread::GzDecoder::new(bytes);
+            let (decoded, error) = read_to_limit(Coding::Gzip, &mut member, limit);
+            DecodedStream { bytes: decoded, consumed: bytes.len() - member.into_inner().len(), error }
+        }
+        StreamFormat::Zlib | StreamFormat::Deflate => {
+            let mut inflater = Decompress::new(format == StreamFormat::Zlib);
+            let (decoded, error) = inflate_as(&mut inflater, bytes, limit);
+            DecodedStream { bytes: decoded, consumed: inflater.total_in() as usize, error }
+        }
+        StreamFormat::Zstd => match zstd::stream::read::Decoder::with_buffer(bytes) {
+            Ok(decoder) => {
+                let mut decoder = decoder.single_frame();
+                let (decoded, error) = read_to_limit(Coding::Zstd, &mut decoder, limit);
+                DecodedStream { bytes: decoded, consumed: bytes.len() - decoder.finish().len(), error }
+            }
+            Err(_) => {
+                let error = Some(CodingError::Broken(Coding::Zstd.name()));
+                DecodedStream { bytes: Vec::new(), consumed: 0, error }
+            }
+        },
+    }
+}
+
 fn check_limit(bytes: Vec<u8>, limit: usize) -> Result<Vec<u8>, CodingError> {
     if bytes.len() > limit { Err(CodingError::TooLong { limit }) } else { Ok(bytes) }
 }
@@ -211,16 +262,16 @@ fn inflate(body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     let wrapped =
         body.len() >= 2 && body[0] & 0x0f == 8 && u16::from_be_bytes([body[0], body[1]]).is_multiple_of(31);
     if wrapped {
-        let (out, error) = inflate_as(Decompress::new(true), body, limit);
+        let (out, error) = inflate_as(&mut Decompress::new(true), body, limit);
         if !out.is_empty() || !matches!(error, Some(CodingError::Broken(_))) {
             return (out, error);
         }
     }
-    inflate_as(Decompress::new(false), body, limit)
+    inflate_as(&mut Decompress::new(false), body, limit)
 }
 
 /// Decodes without the reader of `flate2`, which takes the end of its input for the end of the data.
-fn inflate_as(mut inflater: Decompress, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
+fn inflate_as(inflater: &mut Decompress, body: &[u8], limit: usize) -> (Vec<u8>, Option<CodingError>) {
     let mut out = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -357,6 +408,28 @@ mod tests {
                 coding == Coding::Identity || unpacked < 2 * MANY,
                 "{header} went on to {unpacked} bytes"
             );
+        }
+    }
+
+    #[test]
+    fn a_stream_is_decoded_up_to_its_end() {
+        let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        deflate.write_all(&text()).expect("memory");
+        let encoded = |header| encode(header, &text()).expect("a known coding");
+        let streams = [
+            (StreamFormat::Gzip, encoded("gzip")),
+            (StreamFormat::Zlib, encoded("deflate")),
+            (StreamFormat::Deflate, deflate.finish().expect("memory")),
+            (StreamFormat::Zstd, encoded("zstd")),
+        ];
+        for (format, stream) in streams {
+            let followed = [&stream[..], b"and more"].concat();
+            let expected = DecodedStream { bytes: text(), consumed: stream.len(), error: None };
+            assert_eq!(decode_stream(format, &followed, MANY), expected, "{format:?}");
+            let cut = decode_stream(format, &stream[..stream.len() / 2], MANY);
+            assert!(cut.error.is_some() && text().starts_with(&cut.bytes), "{format:?}");
+            let bomb = decode_stream(format, &stream, 1000);
+            assert_eq!(bomb.error, Some(CodingError::TooLong { limit: 1000 }), "{format:?}");
         }
     }
 

@@ -17,7 +17,7 @@ use recording::{NetworkIsolation, ProxyBypass};
 use crate::failure::{self, ExitKind, OrFail};
 use crate::paths;
 use crate::progress::Progress;
-use crate::record::warn_suspicious;
+use crate::record::{warn_suspicious, warn_unsearched};
 use crate::signals::Signals;
 use crate::terminal::counted;
 
@@ -277,6 +277,7 @@ pub(crate) fn print_result(captured: &CaptureOutcome) -> ExitCode {
     for warning in &captured.warnings {
         warning!("{warning}");
     }
+    warn_unsearched(&captured.unsearched, &captured.dir);
     warn_suspicious(&captured.suspicious, &captured.dir);
     for round in &captured.round {
         warning!("a call bypassed the proxy: {}", describe(round));

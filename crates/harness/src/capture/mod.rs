@@ -55,8 +55,10 @@ pub struct CaptureOutcome {
     pub failure: Option<CaptureFailure>,
     /// Data that could not be kept.
     pub losses: Vec<Loss>,
-    /// Warnings: bodies that were not searched for secrets, exports that failed.
+    /// Warnings, such as exports that failed.
     pub warnings: Vec<String>,
+    /// Parts that were not searched for secrets.
+    pub unsearched: Vec<String>,
     /// Files that look random enough to be an unknown secret.
     pub suspicious: Vec<String>,
     /// Calls that bypassed the proxy.
@@ -352,12 +354,13 @@ impl RunningCapture {
             // Created even if empty. An error shows again with the first file.
             let _ = std::fs::create_dir(dir.join(folder));
         }
-        let copied = finished.write_text(&dir, "scenario.json", scenario.as_bytes());
-        let copied = copied.and(match &replayed {
-            Some(report) => finished.write_text(&dir, "replay.json", &report.to_json()),
-            None => Ok(()),
-        });
-        let copied = copied.and(incoming).and_then(|incoming| finished.import_files(&dir, &incoming));
+        let report = replayed.as_ref().map(|report| ("replay.json", report.to_json()));
+        let texts: Vec<_> = [("scenario.json", scenario.into_bytes())].into_iter().chain(report).collect();
+        // All secrets are known before the first file is written.
+        texts.iter().for_each(|(name, text)| finished.learn_text(name, text));
+        let copied = incoming.and_then(|incoming| finished.import_files(&dir, &incoming));
+        let written = texts.iter().try_for_each(|(name, text)| finished.write_text(&dir, name, text));
+        let copied = copied.and(written);
         if let Err(error) = copied {
             manifest.unsealed_because =
                 Some(format!("the workspace or the exports could not be copied: {error}"));
@@ -411,6 +414,7 @@ fn seal(
         failure,
         losses,
         warnings,
+        unsearched: Vec::new(),
         suspicious: Vec::new(),
         spent_usd,
         replayed: None,
@@ -419,9 +423,7 @@ fn seal(
         Ok(sealed) => {
             captured.losses = sealed.losses;
             captured.suspicious = sealed.suspicious;
-            captured
-                .warnings
-                .extend(sealed.unsearched.iter().map(|body| format!("not searched for secrets: {body}")));
+            captured.unsearched = sealed.unsearched;
             Ok(captured)
         }
         Err(error @ SealError::Residue { .. }) => Err(HarnessError::Residue(error)),

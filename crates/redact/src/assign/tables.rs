@@ -34,6 +34,7 @@ impl Cursor<'_> {
         {
             return None;
         }
+        let lists_accounts = header.split(|byte| *byte == separator).any(is_about_account);
         let limit = self.bytes.len().min(name.end + LONGEST);
         let mut found = Vec::new();
         let mut from = header_end + 1;
@@ -44,7 +45,8 @@ impl Cursor<'_> {
             if count(row) != count(header) {
                 break;
             }
-            found.extend(self.cell(&(from..end), separator, index).and_then(|cell| self.column_value(cell)));
+            let cell = self.cell(&(from..end), separator, index);
+            found.extend(cell.and_then(|cell| self.column_value(cell, lists_accounts)));
             if self.bytes.get(end) != Some(&b'\n') {
                 break;
             }
@@ -53,12 +55,14 @@ impl Cursor<'_> {
         Some(found)
     }
 
-    /// Returns the value of a cell, if it is a secret. Words and sentences are not: they describe the column.
-    fn column_value(&self, cell: Range<usize>) -> Option<AssignedValue> {
+    /// Returns the value of a cell, if it is a secret. Sentences are not: they describe the column. A word is one if
+    /// the table lists accounts.
+    fn column_value(&self, cell: Range<usize>, lists_accounts: bool) -> Option<AssignedValue> {
         let value = &self.bytes[cell.clone()];
+        let is_letters = value.iter().all(u8::is_ascii_alphabetic);
         let is_password = self.family == Family::Password
             && value.len() >= SHORTEST_VALUE
-            && value.iter().any(|byte| !byte.is_ascii_alphabetic())
+            && (!is_letters || (lists_accounts && !is_about_password(value)))
             && value.iter().any(u8::is_ascii_alphanumeric);
         let is_word = !value.iter().any(u8::is_ascii_whitespace);
         let certainty = if is_password { Certainty::Certain } else { Certainty::ByLooks };
@@ -114,4 +118,44 @@ fn is_header_cell(cell: &[u8], separator: u8) -> bool {
         |byte: &u8| byte.is_ascii_alphanumeric() || b" _-/()\"'`*#".contains(byte) || !byte.is_ascii();
     let fits = cell.len() <= LONGEST_CELL && cell.iter().all(is_text);
     fits && (words <= 2 || separator == b'|' || separator == b'\t')
+}
+
+/// Names of columns that identify an account.
+const ACCOUNTS: &[&str] =
+    &["user", "username", "login", "email", "account", "host", "server", "service", "database", "name", "id"];
+
+fn is_about_account(cell: &[u8]) -> bool {
+    let words = cell.split(|byte| !byte.is_ascii_alphanumeric());
+    words.into_iter().any(|word| ACCOUNTS.iter().any(|account| word.eq_ignore_ascii_case(account.as_bytes())))
+}
+
+/// Words in the place of a password.
+const ABOUT_PASSWORDS: &[&str] = &[
+    "text",
+    "varchar",
+    "char",
+    "bytes",
+    "masked",
+    "unknown",
+    "empty",
+    "blank",
+    "plain",
+    "hashed",
+    "encrypted",
+    "unset",
+    "same",
+    "forgotten",
+    "prompt",
+    "ask",
+    "never",
+    "always",
+    "changed",
+    "strong",
+    "weak",
+    "valid",
+];
+
+fn is_about_password(word: &[u8]) -> bool {
+    ABOUT_PASSWORDS.iter().any(|about| word.eq_ignore_ascii_case(about.as_bytes()))
+        || crate::names::family(word).is_some()
 }

@@ -7,6 +7,7 @@ mod encodings;
 mod false_positives;
 mod logins;
 mod lookalikes;
+mod packed;
 mod placements;
 mod properties;
 mod rules;

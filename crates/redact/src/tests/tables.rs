@@ -12,6 +12,9 @@ fn columns_with_a_secret_name() {
         "\"user\",\"password\"\n\"me\",\"«hunter22»\"\n",
         "password,user\n«hunter22»,me",
         "| user | password | note |\n|------|:--------:|------|\n| me | «hunter22» | x |\n| you | «S3cret!Word» | y |\n\nand 22 more\n",
+        "user,password\nme,«swordfish»\nyou,«opensesame»\n",
+        "| Username | Password |\n|---|---|\n| me | «swordfish» |\n| you | «CorrectHorse» |\n",
+        "host\tlogin\tpasswd\na\tme\t«swordfish»\n",
         "| Service | API key |\n| --- | --- |\n| a | `«Zx81kk02LLmm93pq»` |\n",
     ] {
         check(marked);
@@ -37,6 +40,8 @@ fn macros_defaults_and_codes() {
 fn other_tables_stay() {
     for text in [
         "| Field | Token | Type |\n|---|---|---|\n| a | required | string |\n| b | The user's second token | number |\n",
+        "| User | Password |\n|---|---|\n| me | required |\n| you | hashed |\n| other | secret |\n",
+        "option,password\na,swordfish\n",
         "name,token_count,role\nme,12345678,admin\n",
         "The user, password, and role are required.\nA line, hunter22, and more\n",
         "option | password | effect\n<x> | <password> | none\n",

@@ -1,0 +1,283 @@
+//! Archives, documents and pictures in a text, as base64 or hex.
+//!
+//! A text with a secret inside is replaced as a whole, because a part of an archive is of no use.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, Engine as _, GeneralPurpose, GeneralPurposeConfig};
+
+use super::hit::{Hit, Rank};
+use super::plain::PlainText;
+use super::search::Search;
+use super::shapes::before;
+use super::unpack::{self, Gap};
+use super::utf16::Utf16Text;
+
+/// A coding of bytes as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextCoding {
+    Base64,
+    Hex,
+    /// Base64 of UTF-16, after an option of PowerShell.
+    Command,
+}
+
+use TextCoding::{Base64, Command, Hex};
+
+/// The beginnings of encoded data. For base64, the last character depends on the data alone.
+pub(super) const BEGINNINGS: &[(&str, TextCoding)] = &[
+    ("H4sI", Base64),
+    ("KLUv/", Base64),
+    ("UEsDB", Base64),
+    ("U1FMaXRlIGZvcm1hdCAz", Base64),
+    ("eAE", Base64),
+    ("eAF", Base64),
+    ("eAG", Base64),
+    ("eAH", Base64),
+    ("eJw", Base64),
+    ("eJx", Base64),
+    ("eJy", Base64),
+    ("eJz", Base64),
+    ("eNo", Base64),
+    ("eNp", Base64),
+    ("eNq", Base64),
+    ("eNr", Base64),
+    ("JVBERi0", Base64),
+    ("iVBORw0KGg", Base64),
+    ("/9j/", Base64),
+    ("R0lGOD", Base64),
+    ("UklGR", Base64),
+    ("QlpoO", Base64),
+    ("/Td6WFo", Base64),
+    ("N3q8ryc", Base64),
+    ("UmFyIR", Base64),
+    ("0M8R4KGx", Base64),
+    ("1f8b08", Hex),
+    ("28b52ffd", Hex),
+    ("504b0304", Hex),
+    ("789c", Hex),
+    ("78da", Hex),
+    ("255044462d", Hex),
+    ("89504e470d0a1a0a", Hex),
+    ("53514c69746520666f726d6174", Hex),
+    ("-enc", Command),
+];
+
+/// The minimum length of encoded data.
+const SHORTEST: usize = 24;
+/// The length of the text in which the signature is.
+const HEAD: usize = 48;
+/// The maximum number of texts in a text in a text.
+const MOST_DEPTH: usize = 4;
+/// The searched length of a picture. Its texts are at its beginning.
+const LONGEST_PICTURE: usize = 64 << 10;
+/// The maximum number of remembered results.
+const MOST_KNOWN: usize = 512;
+
+/// A range of encoded data in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PackedRun {
+    pub(super) range: Range<usize>,
+    coding: TextCoding,
+}
+
+/// The results for data that occurs again and again, as in the requests of one conversation.
+#[derive(Default)]
+pub(super) struct PackedResults(HashMap<(u64, usize), (u64, bool, Vec<Gap>)>);
+
+/// Returns true if encoded data may continue with `byte`.
+pub(super) fn may_continue_with(byte: u8) -> bool {
+    is_base64(byte)
+}
+
+/// Returns the encoded data that begins at `at`.
+pub(super) fn find_run(text: &[u8], at: usize, coding: TextCoding) -> Option<PackedRun> {
+    let start = if coding == Command { command_start(text, at)? } else { at };
+    let is_part: fn(u8) -> bool = if coding == Hex { is_hex } else { is_base64 };
+    let head = PackedRun { range: start..text.len().min(start + HEAD), coding };
+    if before(text, start).is_some_and(is_part) || !head.is_signed(text) {
+        return None;
+    }
+    let mut end = start;
+    loop {
+        let line = text[end..].iter().take_while(|byte| is_part(**byte)).count();
+        end += line;
+        let gap = text[end..].iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count();
+        let next = text[end + gap..].iter().take(line).take_while(|byte| is_part(**byte)).count();
+        // Encoders break lines at a fixed width, so a shorter line is the last one.
+        let is_break = line >= 40 && gap > 0 && text[end..end + gap].contains(&b'\n') && next > 0;
+        if !is_break {
+            break;
+        }
+        end += gap;
+    }
+    (end - start >= SHORTEST).then_some(PackedRun { range: start..end, coding })
+}
+
+/// Decodes all encoded data in a text.
+pub(super) fn decoded_runs(text: &[u8]) -> Vec<Vec<u8>> {
+    static AUTOMATON: LazyLock<AhoCorasick> = LazyLock::new(|| {
+        let builder = AhoCorasick::builder().ascii_case_insensitive(true).clone();
+        builder.build(BEGINNINGS.iter().map(|(text, _)| text)).expect("the beginnings fit an automaton")
+    });
+    let mut decoded = Vec::new();
+    let mut from = 0;
+    while let Some(found) = text.get(from..).and_then(|rest| AUTOMATON.find(rest)) {
+        let (_, coding) = BEGINNINGS[found.pattern().as_usize()];
+        let at = from + found.start();
+        from = match find_run(text, at, coding) {
+            Some(run) => {
+                decoded.push(run.decode(text));
+                run.range.end
+            }
+            None => at + 1,
+        };
+    }
+    decoded
+}
+
+/// Returns the start of the value of `-enc` or `-EncodedCommand`.
+fn command_start(text: &[u8], at: usize) -> Option<usize> {
+    let name = text[at + 1..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let is_option = b"encodedcommand".starts_with(&text[at + 1..at + 1 + name].to_ascii_lowercase()[..]);
+    let is_gap = |byte: &&u8| matches!(**byte, b' ' | b'"' | b'\'' | b',' | b':' | b'=');
+    let gap = text[at + 1 + name..].iter().take(8).take_while(is_gap).count();
+    (is_option && gap > 0).then_some(at + 1 + name + gap)
+}
+
+impl PackedRun {
+    /// Returns true if the data begins with a signature.
+    fn is_signed(&self, text: &[u8]) -> bool {
+        self.coding == Command || unpack::is_signed(&self.decode(text))
+    }
+
+    /// Decodes the data, or the searched part of a picture.
+    pub(super) fn decode(&self, text: &[u8]) -> Vec<u8> {
+        let encoded = &text[self.range.clone()];
+        let is_picture =
+            [&b"iVBOR"[..], b"/9j/", b"R0lGOD", b"UklGR"].iter().any(|start| encoded.starts_with(start));
+        let most = if is_picture { LONGEST_PICTURE } else { encoded.len() };
+        let encoded = encoded[..encoded.len().min(most)].iter().filter(|byte| !byte.is_ascii_whitespace());
+        match self.coding {
+            Hex => {
+                let digits: Vec<u8> = encoded
+                    .filter_map(|&byte| (byte as char).to_digit(16))
+                    .map(|digit| digit as u8)
+                    .collect();
+                digits.as_chunks().0.iter().map(|[high, low]| high << 4 | low).collect()
+            }
+            Base64 | Command => {
+                let standard = encoded.filter(|byte| **byte != b'=').map(|&byte| match byte {
+                    b'-' => b'+',
+                    b'_' => b'/',
+                    other => other,
+                });
+                let mut standard: Vec<u8> = standard.collect();
+                if standard.len() % 4 == 1 {
+                    standard.pop();
+                }
+                LENIENT.decode(standard).unwrap_or_default()
+            }
+        }
+    }
+}
+
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+impl Search {
+    /// Finds encoded data with secrets inside.
+    pub(super) fn find_in_runs(&mut self, place: &str, text: &PlainText<'_>, runs: &[PackedRun]) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        for run in runs {
+            let data = run.decode(text.bytes());
+            if self.holds_secret(place, &data) {
+                let with = self.key.placeholder(&text.bytes()[run.range.clone()]);
+                let range = text.original(&run.range);
+                hits.push(Hit { range, with, rule: RULE, secret: None, rank: Rank::Seen });
+            }
+        }
+        hits
+    }
+
+    /// Finds secrets inside of a text that is binary data. The whole text is the match.
+    pub(super) fn find_in_binary(&mut self, place: &str, bytes: &[u8]) -> Option<Hit> {
+        let is_secret = unpack::is_binary(bytes) && self.search_inside(place, bytes, false);
+        is_secret.then(|| Hit {
+            range: 0..bytes.len(),
+            with: self.key.placeholder(bytes),
+            rule: RULE,
+            secret: None,
+            rank: Rank::Seen,
+        })
+    }
+
+    /// Returns true if decoded data contains a secret, or if something inside of it does.
+    fn holds_secret(&mut self, place: &str, data: &[u8]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        data.hash(&mut hasher);
+        let key = (hasher.finish(), data.len());
+        if let Some((generation, is_secret, gaps)) = self.packed.0.get(&key)
+            && (*is_secret || *generation == self.generation)
+        {
+            self.gaps.extend(gaps);
+            return *is_secret;
+        }
+        let before = std::mem::take(&mut self.gaps);
+        let is_secret = self.search_inside(place, data, true);
+        let gaps = std::mem::replace(&mut self.gaps, before);
+        if self.packed.0.len() >= MOST_KNOWN {
+            self.packed.0.clear();
+        }
+        self.packed.0.insert(key, (self.generation, is_secret, gaps.iter().copied().collect()));
+        self.gaps.extend(gaps);
+        is_secret
+    }
+
+    /// Searches what is inside of some data, and the data itself if `with_data` is true.
+    fn search_inside(&mut self, place: &str, data: &[u8], with_data: bool) -> bool {
+        if self.depth >= MOST_DEPTH {
+            self.gaps.insert("data in too many layers");
+            return false;
+        }
+        self.depth += 1;
+        let mut is_secret = with_data && self.search_layer(place, data);
+        let mut left = self.unpack_left;
+        let gaps = unpack::unpack(data, &mut left, &mut |layer, left| {
+            self.unpack_left = *left;
+            is_secret |= self.search_layer(place, layer);
+            *left = self.unpack_left;
+        });
+        self.unpack_left = left;
+        self.gaps.extend(gaps);
+        self.depth -= 1;
+        is_secret
+    }
+
+    fn search_layer(&mut self, place: &str, layer: &[u8]) -> bool {
+        let mut is_secret = !self.find_all(place, &PlainText::from_escaped(layer)).is_empty();
+        if let Some(wide) = Utf16Text::decode(layer) {
+            is_secret |= !self.find_all(place, &PlainText::from_escaped(wide.text.as_bytes())).is_empty();
+        }
+        is_secret
+    }
+}
+
+const RULE: &str = "packed";
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
+}
+
+fn is_hex(byte: u8) -> bool {
+    byte.is_ascii_hexdigit()
+}
