@@ -29,9 +29,17 @@ enum PasswordPosition {
     Last,
     /// The word after a secret name.
     Setting,
+    /// The word with this index that is no option, counted from 0.
+    Word(usize),
+    /// The value of each `NAME=value`.
+    Assigned,
+    /// What follows this character in the word after one of these options: `user%password`.
+    Behind(u8, &'static [&'static str]),
+    /// What follows this text in any word: `/p:password`.
+    Text(&'static str),
 }
 
-use PasswordPosition::{After, Attached, First, Last, Setting};
+use PasswordPosition::{After, Assigned, Attached, Behind, First, Last, Setting, Text, Word};
 
 #[rustfmt::skip]
 const COMMANDS: &[KnownCommand] = &[
@@ -51,6 +59,118 @@ const COMMANDS: &[KnownCommand] = &[
     KnownCommand { program: "ldapdelete", subcommand: "", password: After(&["-w"]) },
     KnownCommand { program: "ldapwhoami", subcommand: "", password: After(&["-w"]) },
     KnownCommand { program: "htpasswd", subcommand: "", password: Last },
+    KnownCommand { program: "docker", subcommand: "login", password: Attached("-p") },
+    KnownCommand { program: "az acr login", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "ldappasswd", subcommand: "", password: After(&["-w", "-s", "-a"]) },
+    KnownCommand { program: "redis-cli", subcommand: "AUTH", password: Behind(b' ', &["AUTH"]) },
+    KnownCommand { program: "mysqladmin", subcommand: "password", password: After(&["password"]) },
+    KnownCommand { program: "skopeo", subcommand: "", password: Behind(b':', &["--creds", "--src-creds", "--dest-creds"]) },
+    KnownCommand { program: "http", subcommand: "", password: Behind(b':', &["-a", "--auth"]) },
+    KnownCommand { program: "https", subcommand: "", password: Behind(b':', &["-a", "--auth"]) },
+    KnownCommand { program: "transmission-remote", subcommand: "", password: Behind(b':', &["-n", "--auth"]) },
+    KnownCommand { program: "smbclient", subcommand: "", password: Behind(b'%', &["-U", "--user"]) },
+    KnownCommand { program: "winexe", subcommand: "", password: Behind(b'%', &["-U", "--user"]) },
+    KnownCommand { program: "rpcclient", subcommand: "", password: Behind(b'%', &["-U", "--user"]) },
+    KnownCommand { program: "lftp", subcommand: "", password: Behind(b',', &["-u", "--user"]) },
+    KnownCommand { program: "sqlplus", subcommand: "", password: Text("/") },
+    KnownCommand { program: "expdp", subcommand: "", password: Text("/") },
+    KnownCommand { program: "impdp", subcommand: "", password: Text("/") },
+    KnownCommand { program: "sqlldr", subcommand: "", password: Text("/") },
+    KnownCommand { program: "xfreerdp", subcommand: "", password: Text("/p:") },
+    KnownCommand { program: "openssl", subcommand: "", password: Text("pass:") },
+    KnownCommand { program: "openssl", subcommand: "enc", password: After(&["-k"]) },
+    KnownCommand { program: "signtool", subcommand: "sign", password: After(&["/p"]) },
+    KnownCommand { program: "certutil", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "impacket-", subcommand: "", password: Text(":") },
+    KnownCommand { program: "cargo login", subcommand: "", password: Word(0) },
+    KnownCommand { program: "vault login", subcommand: "", password: Word(0) },
+    KnownCommand { program: "wandb login", subcommand: "", password: Word(0) },
+    KnownCommand { program: "snyk auth", subcommand: "", password: Word(0) },
+    KnownCommand { program: "ngrok authtoken", subcommand: "", password: Word(0) },
+    KnownCommand { program: "ngrok config add-authtoken", subcommand: "", password: Word(0) },
+    KnownCommand { program: "heroku auth:token", subcommand: "", password: Word(0) },
+    KnownCommand { program: "nuget setapikey", subcommand: "", password: Word(0) },
+    KnownCommand { program: "rclone obscure", subcommand: "", password: Word(0) },
+    KnownCommand { program: "ConvertTo-SecureString", subcommand: "", password: Word(0) },
+    KnownCommand { program: "ConvertTo-SecureString", subcommand: "", password: After(&["-String"]) },
+    KnownCommand { program: "wpa_passphrase", subcommand: "", password: Word(1) },
+    KnownCommand { program: "rabbitmqctl add_user", subcommand: "", password: Word(1) },
+    KnownCommand { program: "rabbitmqctl change_password", subcommand: "", password: Word(1) },
+    KnownCommand { program: "cf auth", subcommand: "", password: Word(1) },
+    KnownCommand { program: "bw login", subcommand: "", password: Word(1) },
+    KnownCommand { program: "net user", subcommand: "", password: Word(1) },
+    KnownCommand { program: "drush user:password", subcommand: "", password: Word(1) },
+    KnownCommand { program: "net use", subcommand: "/user", password: Word(2) },
+    KnownCommand { program: "mc alias set", subcommand: "", password: Word(3) },
+    KnownCommand { program: "reset-admin-password", subcommand: "", password: Word(0) },
+    KnownCommand { program: "poetry config http-basic", subcommand: "", password: Word(1) },
+    KnownCommand { program: "poetry config pypi-token", subcommand: "", password: Word(0) },
+    KnownCommand { program: "composer config github-oauth", subcommand: "", password: Word(0) },
+    KnownCommand { program: "bundle config", subcommand: "", password: Text(":") },
+    KnownCommand { program: "npm config set", subcommand: "", password: Setting },
+    KnownCommand { program: "pnpm config set", subcommand: "", password: Setting },
+    KnownCommand { program: "yarn config set", subcommand: "", password: Setting },
+    KnownCommand { program: "user-secrets set", subcommand: "", password: Setting },
+    KnownCommand { program: "secrets set", subcommand: "", password: Assigned },
+    KnownCommand { program: "vault kv put", subcommand: "", password: Assigned },
+    KnownCommand { program: "vault write", subcommand: "", password: Assigned },
+    KnownCommand { program: "create secret generic", subcommand: "--from-literal", password: Assigned },
+    KnownCommand { program: "secret set", subcommand: "", password: After(&["--body", "-b"]) },
+    KnownCommand { program: "keyvault secret set", subcommand: "", password: After(&["--value"]) },
+    KnownCommand { program: "put-parameter", subcommand: "SecureString", password: After(&["--value"]) },
+    KnownCommand { program: "nerdctl", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "buildah", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "skopeo", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "oras", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "crane", subcommand: "login", password: After(&["-p"]) },
+    KnownCommand { program: "oc login", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "cf login", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "ibmcloud login", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "jira login", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "tabcmd login", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "twine upload", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "mongo", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "cqlsh", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "beeline", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "hdbsql", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "snowsql", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "rdesktop", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "psexec", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "evil-winrm", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "crackmapexec", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "netexec", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "ncftp", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "rabbitmqadmin", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "airflow users create", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "create-admin", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "useradd", subcommand: "", password: After(&["-p"]) },
+    KnownCommand { program: "bcp", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "isql", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "ipmitool", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "mosquitto_pub", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "mosquitto_sub", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "zip", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "unzip", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "createuser", subcommand: "", password: After(&["-P"]) },
+    KnownCommand { program: "ssh-keygen", subcommand: "", password: After(&["-N", "-P"]) },
+    KnownCommand { program: "snmpwalk", subcommand: "", password: After(&["-A", "-X"]) },
+    KnownCommand { program: "snmpget", subcommand: "", password: After(&["-A", "-X"]) },
+    KnownCommand { program: "snmpset", subcommand: "", password: After(&["-A", "-X"]) },
+    KnownCommand { program: "vercel", subcommand: "", password: After(&["-t"]) },
+    KnownCommand { program: "doctl", subcommand: "", password: After(&["-t"]) },
+    KnownCommand { program: "codecov", subcommand: "", password: After(&["-t"]) },
+    KnownCommand { program: "influx auth", subcommand: "", password: After(&["-t"]) },
+    KnownCommand { program: "nuget push", subcommand: "", password: After(&["-k", "-ApiKey"]) },
+    KnownCommand { program: "choco", subcommand: "apikey", password: After(&["-k"]) },
+    KnownCommand { program: "kaggle", subcommand: "", password: After(&["-k"]) },
+    KnownCommand { program: "keytool", subcommand: "", password: After(&["-storepass", "-keypass", "-srcstorepass", "-deststorepass"]) },
+    KnownCommand { program: "jarsigner", subcommand: "", password: After(&["-storepass", "-keypass"]) },
+    KnownCommand { program: "7z a", subcommand: "", password: Attached("-p") },
+    KnownCommand { program: "7z x", subcommand: "", password: Attached("-p") },
+    KnownCommand { program: "7za", subcommand: "", password: Attached("-p") },
+    KnownCommand { program: "rar", subcommand: "", password: Attached("-p") },
+    KnownCommand { program: "rar", subcommand: "", password: Attached("-hp") },
+    KnownCommand { program: "mosquitto_passwd", subcommand: "", password: Last },
     KnownCommand { program: "aws configure set", subcommand: "", password: Setting },
 ];
 
@@ -67,10 +187,11 @@ pub(super) fn find_passwords(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let mut found = Vec::new();
     for row in rows {
         let start =
-            run(text, at + row.program.len(), |byte| byte.is_ascii_alphanumeric() || byte == b'-').end;
+            run(text, at + row.program.len(), |byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+                .end;
         let is_command = !before(text, at)
             .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-            && text.get(start).is_some_and(|&byte| is_gap(byte));
+            && text.get(start).is_some_and(|&byte| is_gap(byte) && byte != b'\n');
         if !is_command {
             continue;
         }
@@ -93,8 +214,59 @@ impl KnownCommand {
             names.iter().any(|name| name.as_bytes() == &text[option.clone()])
         };
         match self.password {
-            After(names) => {
-                options.filter(|option| is(option, names)).map(|option| value(text, option.end)).collect()
+            After(names) => words(text, &arguments)
+                .filter(|word| is(word, names))
+                .map(|word| value(text, word.end))
+                .chain(options.filter(|option| is(option, names)).map(|option| value(text, option.end)))
+                .collect(),
+            Word(index) => {
+                let plain = |word: &Range<usize>| !matches!(text[word.start], b'-' | b'<' | b'|' | b'/');
+                Vec::from_iter(words(text, &arguments).filter(plain).nth(index))
+            }
+            Assigned => {
+                let assigned = |word: Range<usize>| {
+                    let sign = word.start
+                        + memchr::memrchr(
+                            b'=',
+                            text[word.clone()].strip_suffix(b"=").unwrap_or(&text[word.clone()]),
+                        )?;
+                    Some(sign + 1..word.end)
+                };
+                words(text, &arguments).filter_map(assigned).collect()
+            }
+            Behind(separator, names) => {
+                let behind = |word: Range<usize>| {
+                    let value = value(text, word.end);
+                    let at = memchr::memchr(separator, &text[value.clone()]);
+                    if separator == b' ' { Some(value) } else { at.map(|at| value.start + at + 1..value.end) }
+                };
+                let named = words(text, &arguments).filter(|word| {
+                    names.iter().any(|name| {
+                        text[word.clone()].strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty())
+                    })
+                });
+                let glued = words(text, &arguments).filter_map(|word| {
+                    let name = names.iter().find(|name| {
+                        text[word.clone()]
+                            .strip_prefix(name.as_bytes())
+                            .is_some_and(|rest| rest.starts_with(b"="))
+                    })?;
+                    Some(word.start..word.start + name.len())
+                });
+                named.chain(glued).filter_map(behind).collect()
+            }
+            Text(mark) => {
+                let behind = |word: Range<usize>| {
+                    let at = memchr::memmem::find(&text[word.clone()], mark.as_bytes())?;
+                    let start = word.start + at + mark.len();
+                    let end = memchr::memchr(b'@', &text[start..word.end]).map_or(word.end, |at| start + at);
+                    let is_login = match mark {
+                        "/" => at > 0 && end < word.end,
+                        _ => text.get(start) != Some(&b'/'),
+                    };
+                    is_login.then_some(start..end)
+                };
+                words(text, &arguments).filter_map(behind).collect()
             }
             First(name) => {
                 let between = |option: &Range<usize>| {
@@ -131,11 +303,38 @@ impl KnownCommand {
 pub(super) fn find_piped_secret(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let line = memchr::memrchr(b'\n', &text[at.saturating_sub(LONGEST)..at]).map_or(0, |newline| newline + 1);
     let start = at.saturating_sub(LONGEST) + line;
-    let Some(echo) = memchr::memmem::rfind(&text[start..at], b"echo ") else { return Vec::new() };
-    let secret = value(&text[..at], start + echo + "echo".len());
+    let line = &text[start..at];
+    let printed = ["echo ", "printf "].iter().filter_map(|print| {
+        memchr::memmem::rfind(line, print.as_bytes()).map(|found| start + found + print.len() - 1)
+    });
+    let Some(printed) = printed.max() else { return find_here_string(text, at) };
+    let is_option = |word: &Range<usize>| matches!(text[word.start], b'-' | b'%');
+    let Some(secret) = words(text, &(printed..at)).find(|word| !is_option(word)) else { return Vec::new() };
+    let secret = match before(text, secret.start) {
+        Some(quote @ (b'"' | b'\'')) => run(&text[..at], secret.start, |byte| byte != quote && byte != b'\n'),
+        _ => secret,
+    };
     let is_piped = memchr::memchr(b'|', &text[secret.end..at]).is_some();
-    let is_secret = is_piped && is_password(&text[secret.clone()]);
-    Vec::from_iter(is_secret.then(|| ShapeMatch::new(RULE, secret)))
+    password_of(text, secret)
+        .filter(|_| is_piped)
+        .into_iter()
+        .map(|secret| ShapeMatch::new(RULE, secret))
+        .collect()
+}
+
+/// Finds the secret in `<<< secret` after a command that reads one.
+fn find_here_string(text: &[u8], at: usize) -> Vec<ShapeMatch> {
+    let end = at + command_end(&text[at..text.len().min(at + LONGEST)]);
+    let Some(mark) = memchr::memmem::find(&text[at..end], b"<<<") else { return Vec::new() };
+    let secret = value(&text[..end], at + mark + "<<<".len());
+    password_of(text, secret).into_iter().map(|secret| ShapeMatch::new(RULE, secret)).collect()
+}
+
+/// Returns the password of `user:password`, or the whole word.
+fn password_of(text: &[u8], secret: Range<usize>) -> Option<Range<usize>> {
+    let colon = memchr::memchr(b':', &text[secret.clone()]).filter(|_| secret.len() < 80);
+    let secret = colon.map_or(secret.start, |colon| secret.start + colon + 1)..secret.end;
+    is_password(&text[secret.clone()]).then_some(secret)
 }
 
 /// Iterates over the options among the arguments.
@@ -144,6 +343,17 @@ fn options<'t>(text: &'t [u8], arguments: &Range<usize>) -> impl Iterator<Item =
     memchr::memchr_iter(b'-', &text[start..]).map(move |dash| start + dash).filter_map(move |dash| {
         let is_option = is_gap(text[dash - 1]);
         is_option.then(|| run(text, dash, |byte| byte.is_ascii_alphanumeric() || byte == b'-'))
+    })
+}
+
+/// Iterates over the words among the arguments.
+fn words<'t>(text: &'t [u8], arguments: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<'t> {
+    let (mut at, end) = (arguments.start, arguments.end);
+    std::iter::from_fn(move || {
+        let start = run(&text[..end], at, |byte| is_gap(byte) || byte == b',').end;
+        let found = word(&text[..end], start);
+        at = found.end + 1;
+        (!found.is_empty()).then_some(found)
     })
 }
 

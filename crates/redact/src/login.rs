@@ -26,6 +26,16 @@ pub(super) fn find_curl_passwords(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     while let Some(more) = memchr::memchr(b'-', &text[from..end]) {
         let dash = from + more;
         from = dash + 1;
+        if is_gap(text[dash - 1]) && is_cookie_option(&text[dash..end]) {
+            let cookies = value(
+                &text[..end],
+                dash + run(text, dash, |byte| byte.is_ascii_alphabetic() || byte == b'-').len(),
+            );
+            found.extend(
+                cookie_values(text, &cookies).map(|range| ShapeMatch::new("shape:curl-cookie", range)),
+            );
+            from = cookies.end.max(from);
+        }
         if is_gap(text[dash - 1])
             && let Some(value) = user_option(&text[..end], dash)
         {
@@ -53,10 +63,27 @@ pub(super) fn command_end(rest: &[u8]) -> usize {
     (1..rest.len()).find(|&at| ends(at)).unwrap_or(rest.len())
 }
 
+fn is_cookie_option(option: &[u8]) -> bool {
+    option.starts_with(b"-b ") || option.starts_with(b"--cookie ") || option.starts_with(b"--cookie=")
+}
+
+/// Returns the random values of `name=value; name=value`.
+fn cookie_values<'t>(text: &'t [u8], cookies: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<'t> {
+    let mut at = cookies.start;
+    text[cookies.clone()].split(|byte| *byte == b';').filter_map(move |cookie| {
+        let from = at;
+        at += cookie.len() + 1;
+        let sign = memchr::memchr(b'=', cookie)?;
+        let value = &cookie[sign + 1..];
+        (value.len() >= 16 && is_mixed(value)).then_some(from + sign + 1..from + cookie.len())
+    })
+}
+
 /// Returns the value of the option at `dash`, if its value is a user with a password.
 fn user_option(text: &[u8], dash: usize) -> Option<Range<usize>> {
     let name = run(text, dash, |byte| byte.is_ascii_alphabetic() || byte == b'-');
-    let long = [&b"--user"[..], b"--proxy-user"].contains(&&text[name.clone()]);
+    const LONG: &[&[u8]] = &[b"--user", b"--proxy-user", b"--cert", b"-E"];
+    let long = LONG.contains(&&text[name.clone()]);
     let letters = &text[name.start + 1..name.end];
     let short =
         letters.iter().all(u8::is_ascii_alphabetic) && letters.ends_with(b"u") | letters.ends_with(b"U");

@@ -132,6 +132,20 @@ pub(super) fn is_word_with_digits(value: &[u8], last: bool) -> bool {
     fits && enough && !is_technical(word) && (!is_hump(word) || ends_in_year(value))
 }
 
+/// Returns true for a word with digits in the place of letters, such as `S3cret-Word` or `gr33nhouse`.
+pub(super) fn is_leet(value: &[u8]) -> bool {
+    let plain = value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_!?@#$%^&*+~".contains(byte));
+    let word = &value[..value.iter().take_while(|byte| byte.is_ascii_alphabetic()).count()];
+    let is_inside = |at: usize, length: usize| {
+        let inside = &value[at..at + length];
+        inside[0].is_ascii_alphabetic()
+            && inside[length - 1].is_ascii_lowercase()
+            && inside[1..length - 1].iter().all(|byte| b"013457".contains(byte))
+    };
+    let fits = (SHORTEST..=LONGEST_WORD).contains(&value.len()) && plain && !is_technical(word);
+    fits && [3, 4].iter().any(|&length| (0..=value.len() - length).any(|at| is_inside(at, length)))
+}
+
 const LONGEST_WORD: usize = 40;
 
 /// Words that are often followed by a number and are no password, in lower case.

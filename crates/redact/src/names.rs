@@ -34,8 +34,29 @@ impl Family {
 }
 
 /// Texts that every secret name contains. The search looks for them first.
-pub(super) const STEMS: &[&str] =
-    &["token", "secret", "pass", "pwd", "credential", "creds", "auth", "bearer", "cookie", "key"];
+pub(super) const STEMS: &[&str] = &[
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "credential",
+    "creds",
+    "auth",
+    "bearer",
+    "cookie",
+    "key",
+    "psk",
+    "_pw",
+    "kennwort",
+    "wachtwoord",
+    "contrasena",
+    "csrf",
+    "xsrf",
+    "verifier",
+    "assertion",
+    "device_code",
+    "otp",
+];
 
 /// Words before `key` that make it a secret.
 const KEY_WORDS: &[&str] = &[
@@ -65,6 +86,7 @@ const KEY_WORDS: &[&str] = &[
     "ssh",
     "preshared",
     "sas",
+    "functions",
     "integration",
 ];
 
@@ -161,6 +183,15 @@ const GLUED: &[(&str, Family)] = &[
     ("passwd", Family::Password),
     ("passphrase", Family::Password),
     ("sshpass", Family::Password),
+    ("requirepass", Family::Password),
+    ("remotepass", Family::Password),
+    ("storepass", Family::Password),
+    ("keypass", Family::Password),
+    ("masterauth", Family::Password),
+    ("passwort", Family::Password),
+    ("kennwort", Family::Password),
+    ("wachtwoord", Family::Password),
+    ("contrasena", Family::Password),
     ("secret", Family::Secret),
     ("token", Family::Token),
     ("credentials", Family::Credential),
@@ -204,7 +235,12 @@ pub(super) fn family(name: &[u8]) -> Option<Family> {
         "authorization" => Some(Family::Authorization),
         "bearer" => Some(Family::Token),
         "cookie" | "cookies" => Some(Family::Cookie),
-        "auth" | "pass" | "pwd" | "passcode" => Some(Family::Weak),
+        "auth" | "pass" | "pwd" | "pw" | "passcode" | "psk" | "csrf" | "xsrf" | "otp" => Some(Family::Weak),
+        "verifier" | "assertion" => {
+            before.is_some_and(|word| ["code", "client"].contains(&word)).then_some(Family::Weak)
+        }
+        "code" => (before == Some("device")).then_some(Family::Weak),
+        "answer" => (before == Some("secret")).then_some(Family::Weak),
         _ => glued(last),
     }
 }
@@ -270,7 +306,10 @@ pub(super) fn in_object(member: &[u8]) -> Option<bool> {
 
 /// Returns true if an ambiguous name means a password where it certainly has a value: `Pwd=…;`, `DB_PASS=…`.
 pub(super) fn is_password(name: &[u8]) -> bool {
-    matches!(unnumbered(name).last().map(String::as_str), Some("pass" | "pwd" | "passcode"))
+    matches!(
+        unnumbered(name).last().map(String::as_str),
+        Some("pass" | "pwd" | "pw" | "passcode" | "psk" | "answer")
+    )
 }
 
 fn glued(word: &str) -> Option<Family> {

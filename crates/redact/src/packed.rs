@@ -99,7 +99,8 @@ pub(super) fn may_continue_with(byte: u8) -> bool {
 pub(super) fn find_run(text: &[u8], at: usize, coding: TextCoding) -> Option<PackedRun> {
     let start = if coding == Command { command_start(text, at)? } else { at };
     let is_part: fn(u8) -> bool = if coding == Hex { is_hex } else { is_base64 };
-    let head = PackedRun { range: start..text.len().min(start + HEAD), coding };
+    let head = text[start..].iter().take(HEAD).take_while(|byte| is_part(**byte)).count();
+    let head = PackedRun { range: start..start + head, coding };
     if before(text, start).is_some_and(is_part) || !head.is_signed(text) {
         return None;
     }

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use super::examples::is_reference;
 use super::runs::{ShapeMatch, before, hcl_default, is_mixed, run};
 use super::values::is_word;
-use super::{commands, examples, login, looks, pem, placeholder};
+use super::{commands, examples, login, logins, looks, pem, placeholder, sql};
 
 /// A key with a fixed prefix.
 struct PrefixShape {
@@ -254,6 +254,49 @@ const GRAMMARS: &[(&str, bool, Grammar)] = &[
     ("sensitive", true, sensitive_default),
     ("--with-token", true, commands::find_piped_secret),
     ("--password-stdin", true, commands::find_piped_secret),
+    ("sudo -S", true, commands::find_piped_secret),
+    ("chpasswd", true, commands::find_piped_secret),
+    ("passwd --stdin", true, commands::find_piped_secret),
+    ("kinit", true, commands::find_piped_secret),
+    ("cryptsetup", true, commands::find_piped_secret),
+    ("ssh-add", true, commands::find_piped_secret),
+    ("secrets create", true, commands::find_piped_secret),
+    ("secret create", true, commands::find_piped_secret),
+    ("secret put", true, commands::find_piped_secret),
+    ("--passphrase-fd", true, commands::find_piped_secret),
+    ("context create", true, commands::find_piped_secret),
+    ("identified by ", false, sql::find_password),
+    ("identified with ", false, sql::find_password),
+    ("password '", false, sql::find_password),
+    ("password for ", false, sql::find_password),
+    ("sp_addlogin", false, sql::find_password),
+    ("insert into ", false, sql::find_inserted),
+    ("basicauth(", false, logins::find_in_call),
+    ("auth=(", false, logins::find_in_call),
+    ("login(", false, logins::find_in_call),
+    ("createhmac(", false, logins::find_in_call),
+    ("::add-mask::", true, logins::find_masked),
+    ("bearer, ", false, bearer),
+    ("signin(", false, logins::find_in_call),
+    (" password ", false, logins::find_after_user),
+    (":5432:", true, logins::find_pgpass),
+    ("*:*:*:", true, logins::find_pgpass),
+    (":thin:", true, logins::find_oracle),
+    ("\tTRUE\t", true, logins::find_stored_cookie),
+    ("\tFALSE\t", true, logins::find_stored_cookie),
+    ("?key=", false, authorization_code),
+    ("&key=", false, authorization_code),
+    ("?jwt=", false, authorization_code),
+    ("&jwt=", false, authorization_code),
+    ("?sid=", false, authorization_code),
+    ("&sid=", false, authorization_code),
+    ("?session=", false, authorization_code),
+    ("&session=", false, authorization_code),
+    ("?sessionid=", false, authorization_code),
+    ("&sessionid=", false, authorization_code),
+    ("?ticket=", false, authorization_code),
+    ("&ticket=", false, authorization_code),
+    ("kind: Secret", true, logins::find_kubernetes_secret),
 ];
 
 /// Tokens without a prefix that contain a fixed text: the text, the length before it, and the length after it.
@@ -307,7 +350,7 @@ impl Trigger {
             ShapeRow::PrefixShape(row) => (row.alphabet)(byte),
             // A token continues with a character of its alphabet, which leaves fewer triggers to try.
             ShapeRow::Grammar { .. } if self.text == "://" => byte > b' ',
-            ShapeRow::Grammar { .. } => dotted(byte) || byte == b'~',
+            ShapeRow::Grammar { .. } => dotted(byte) || matches!(byte, b'~' | b' ' | b'"' | b'\''),
         }
     }
 
@@ -482,7 +525,7 @@ fn sendgrid(text: &[u8], at: usize) -> Vec<ShapeMatch> {
 
 fn bearer(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let scheme = run(text, at, alnum);
-    let gap = run(text, scheme.end, |byte| byte == b' ');
+    let gap = run(text, scheme.end, |byte| matches!(byte, b' ' | b','));
     let token = run(text, gap.end, |byte| word(byte) || matches!(byte, b'.' | b'~' | b'+' | b'/' | b'='));
     let value = &text[token.clone()];
     let looks = value.len() >= 16 && is_mixed(value) && !before(text, at).is_some_and(alnum);
@@ -553,8 +596,10 @@ fn signature(text: &[u8], at: usize) -> Vec<ShapeMatch> {
 
 /// Finds the code of an OAuth login in the address that the provider redirects to.
 fn authorization_code(text: &[u8], at: usize) -> Vec<ShapeMatch> {
-    let code = run(text, at + "?code=".len(), |byte| encoded(byte) || matches!(byte, b'.' | b'~'));
-    let is_code = code.len() >= 16 && is_mixed(&text[code.clone()]);
+    let Some(sign) = memchr::memchr(b'=', &text[at..]) else { return Vec::new() };
+    let code = run(text, at + sign + 1, |byte| encoded(byte) || matches!(byte, b'.' | b'~'));
+    let value = &text[code.clone()];
+    let is_code = code.len() >= 16 && is_mixed(value) && (sign == "?code".len() || looks::is_random(value));
     Vec::from_iter(is_code.then(|| ShapeMatch::new("shape:oauth-code", code)))
 }
 

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use super::{Cursor, is_quote, is_space};
+use super::{AssignedValue, Certainty, Cursor, is_line_start, is_quote, is_space, link};
 
 const LONGEST_TAG: usize = 256;
 const LONGEST_TYPE: usize = 64;
+/// The minimum length of a token in a sentence.
+const SHORTEST_SEEN: usize = 16;
 
 /// Wrappers that leave a string unchanged.
 const WRAPS: &[&str] = &[
@@ -42,6 +44,67 @@ impl Cursor<'_> {
             return Some(b']');
         }
         Some(b'<')
+    }
+
+    /// Reads the text of an element whose attribute or key has the name: `<string name="api_key">…`,
+    /// `<key>api_key</key> <string>…`.
+    pub(super) fn read_text_of_element(&mut self, quoted: bool) -> Option<Vec<AssignedValue>> {
+        let start = self.at;
+        if !quoted {
+            let behind = self.bytes[self.at..].strip_prefix(b"</key>")?.trim_ascii_start();
+            let value = behind.strip_prefix(b"<string>")?;
+            self.at = self.bytes.len() - value.len();
+        } else if self.bytes[self.at..].starts_with(b">") {
+            self.at += 1;
+        } else {
+            return None;
+        }
+        let found = self.read_bare(Certainty::ByLooks, |byte| byte == b'<');
+        if self.peek() != Some(b'<') && found.is_empty() {
+            self.at = start;
+        }
+        Some(found)
+    }
+
+    /// Reads the argument of a call that sets a password: `setPassword("…")`.
+    pub(super) fn read_call(&mut self, name: &Range<usize>) -> Option<Vec<AssignedValue>> {
+        if self.peek() != Some(b'(') {
+            return None;
+        }
+        let is_password = self.password && !self.bytes[name.clone()].starts_with(b"get");
+        self.at += 1;
+        let found = match self.peek() {
+            Some(byte) if is_password && is_quote(byte) => self.read_string(false, Certainty::ByLooks),
+            _ => None,
+        };
+        Some(Vec::from_iter(found))
+    }
+
+    /// Reads the value in a sentence (`the token is …`, `password -> …`), in quotes or a tab after its name, and in a
+    /// line that consists of a name and its value.
+    pub(super) fn read_sentence(&mut self, name: &Range<usize>) -> Option<Vec<AssignedValue>> {
+        let behind = &self.bytes[name.end..];
+        let is_apart = self.at > name.end;
+        let is_sign = matches!(self.peek(), Some(b':' | b'='));
+        let is_line = is_apart && !is_sign && self.password && is_line_start(self.bytes, name.start);
+        if let Some(length) = link(behind) {
+            self.at = name.end + length;
+        } else if !(is_apart && (self.at_quote() || behind.starts_with(b"\t") || is_line)) {
+            return None;
+        }
+        while matches!(self.peek(), Some(b'*' | b' ')) {
+            self.at += 1;
+        }
+        let found = match self.peek() {
+            Some(byte) if is_quote(byte) => Vec::from_iter(self.read_string(false, Certainty::ByLooks)),
+            _ => self.read_bare(Certainty::ByLooks, |byte| matches!(byte, b',' | b')' | b'*')),
+        };
+        let is_strong = |found: &AssignedValue| {
+            let ends_line =
+                self.bytes.get(found.range.end).is_none_or(|byte| matches!(byte, b'\n' | b'\r' | b'"'));
+            if is_line { ends_line } else { self.password || found.range.len() >= SHORTEST_SEEN }
+        };
+        Some(found.into_iter().filter(is_strong).collect())
     }
 
     /// Skips the type of a declaration: `name: &str = "…"`.

@@ -40,17 +40,58 @@ enum Certainty {
 /// Returns true if the name that ends at `end` may have a value. A fast check before the full one.
 pub(super) fn may_follow(text: &[u8], end: usize) -> bool {
     let behind = text[end..].iter().take(8).find(|byte| !matches!(byte, b' ' | b'\t'));
-    behind.is_some_and(|byte| leads_to_value(*byte)) || text.get(end) == Some(&b'\t')
+    behind.is_some_and(|byte| leads_to_value(*byte))
+        || text.get(end) == Some(&b'\t')
+        || link(&text[end..]).is_some()
+}
+
+/// Words between a name and its value in a sentence.
+const LINKS: &[&str] = &[" is ", " was ", " is: ", " provided: ", " → ", " -> "];
+
+fn link(behind: &[u8]) -> Option<usize> {
+    LINKS.iter().find(|link| behind.starts_with(link.as_bytes())).map(|link| link.len())
 }
 
 /// Returns true if only a space may separate the name at `start` from its value: after an option, in an element
 /// with attributes, or in a command that sets a variable.
 pub(super) fn may_stand_apart(text: &[u8], start: usize) -> bool {
-    text[start..].starts_with(b"--") || text[..start].ends_with(b"<") || is_set(&text[..start])
+    let is_option =
+        text[start..].starts_with(b"--") || (text[start..].starts_with(b"-") && is_after_gap(text, start));
+    is_option || text[..start].ends_with(b"<") || is_set(&text[..start]) || is_line_start(text, start)
+}
+
+/// Returns true at the start of a word of a command.
+fn is_after_gap(text: &[u8], at: usize) -> bool {
+    at.checked_sub(1).is_none_or(|before| matches!(text[before], b' ' | b'\t' | b'\n' | b'"'))
+}
+
+/// Returns true at the first word of a line.
+fn is_line_start(text: &[u8], at: usize) -> bool {
+    let indent = text[..at].iter().rev().take(LONGEST_INDENT).take_while(|byte| **byte == b' ').count();
+    at == indent || matches!(text[at - indent - 1], b'\n' | b'"')
+}
+
+const LONGEST_INDENT: usize = 16;
+
+/// Returns true if a text ends with the dashes of an option.
+fn ends_option(before: &[u8]) -> bool {
+    let dashes = before.iter().rev().take_while(|byte| **byte == b'-').count();
+    dashes >= 2 || (dashes == 1 && is_after_gap(before, before.len() - 1))
 }
 
 /// Commands that set a variable to the next word.
-const SETS: &[&str] = &["ENV ", "setenv ", "set -x ", "set -gx ", "set -Ux ", "#define "];
+const SETS: &[&str] = &[
+    "ENV ",
+    "setenv ",
+    "set -x ",
+    "set -gx ",
+    "set -Ux ",
+    "#define ",
+    "setx ",
+    "setx /M ",
+    "config set ",
+    "secrets set ",
+];
 
 fn is_set(before: &[u8]) -> bool {
     before.ends_with(b" ") && SETS.iter().any(|set| before.ends_with(set.as_bytes()))
@@ -62,7 +103,10 @@ pub(super) fn may_continue_with(byte: u8) -> bool {
 }
 
 fn leads_to_value(byte: u8) -> bool {
-    matches!(byte, b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b',' | b';' | b'|' | b'\r' | b'\n')
+    matches!(
+        byte,
+        b':' | b'=' | b'"' | b'\'' | b'`' | b']' | b'>' | b',' | b';' | b'|' | b'\r' | b'\n' | b'(' | b'<'
+    )
 }
 
 /// Cached ends of lines and of form parts. Without the cache, a line with a hundred thousand names would be
@@ -93,8 +137,11 @@ pub(super) fn find_values(
     form: bool,
     end_cache: &EndCache,
 ) -> Vec<AssignedValue> {
-    let password = family == Family::Password;
-    let mut cursor = Cursor { text, bytes: text.bytes(), at: name.end, family, password, end_cache };
+    let word = &text.bytes()[name.clone()];
+    let password = family == Family::Password || names::is_password(word);
+    // `pass: build2024 done` is no password, unlike `db_pass: build2024`.
+    let is_bare = family == Family::Weak && word.iter().all(u8::is_ascii_alphabetic);
+    let mut cursor = Cursor { text, bytes: text.bytes(), at: name.end, family, password, is_bare, end_cache };
     let found = cursor.read(name, form);
     found.into_iter().filter(|found| !found.range.is_empty()).collect()
 }
@@ -103,8 +150,15 @@ pub(super) fn find_values(
 pub(super) fn is_secret(name: &[u8], family: Family, value: &[u8]) -> bool {
     let text = PlainText::from_escaped(b"");
     let password = names::is_password(name);
-    let cursor =
-        Cursor { text: &text, bytes: value, at: 0, family, password, end_cache: &EndCache::default() };
+    let cursor = Cursor {
+        text: &text,
+        bytes: value,
+        at: 0,
+        family,
+        password,
+        is_bare: false,
+        end_cache: &EndCache::default(),
+    };
     cursor.check(0..value.len(), Certainty::Certain, true).is_some()
 }
 
@@ -115,6 +169,8 @@ struct Cursor<'t> {
     family: Family,
     /// True for a password, which may be a word with digits.
     password: bool,
+    /// True if the name is one ambiguous word. Its value must end its line or its string.
+    is_bare: bool,
     end_cache: &'t EndCache,
 }
 
@@ -131,6 +187,12 @@ impl Cursor<'_> {
                 return found;
             }
         }
+        if let Some(found) = self.read_text_of_element(quoted) {
+            return found;
+        }
+        if !quoted && let Some(found) = self.read_call(name) {
+            return found;
+        }
         if !quoted && let Some(end) = self.enter_element(name) {
             return self.read_bare(Certainty::ByLooks, |byte| byte == end);
         }
@@ -144,13 +206,22 @@ impl Cursor<'_> {
             !quoted && (matches!(before, Some(b'?' | b'&' | b';' | b'#')) || (form && name.start == 0));
         if parameter && self.peek() == Some(b'=') {
             self.at += 1;
-            self.password |= names::is_password(&self.bytes[name.clone()]);
+            self.is_bare = false;
+            if self.at_quote() {
+                return Vec::from_iter(self.read_string(false, Certainty::Certain));
+            }
             return self.read_bare(Certainty::Certain, |byte| matches!(byte, b'&' | b'#' | b';'));
         }
         let close = self.at;
         self.skip_spaces(quoted);
         let before = &self.bytes[..name.start];
-        let apart = !quoted && self.at > close && (before.ends_with(b"--") || is_set(before));
+        let apart = !quoted && self.at > close && (ends_option(before) || is_set(before));
+        if !quoted
+            && !apart
+            && let Some(found) = self.read_sentence(name)
+        {
+            return found;
+        }
         match self.peek() {
             Some(b':') if self.bytes.get(self.at + 1) != Some(&b':') => self.at += 1,
             Some(b'=') => {}
@@ -169,7 +240,7 @@ impl Cursor<'_> {
         }
         let tight = equals && close + 1 == self.at && !self.peek().is_some_and(is_space);
         let shouted = !self.bytes[name.clone()].iter().any(u8::is_ascii_lowercase);
-        self.password |= tight && shouted && names::is_password(&self.bytes[name.clone()]);
+        self.is_bare &= !(tight && shouted);
         self.skip_spaces(quoted);
         if !quoted
             && colon
@@ -369,7 +440,10 @@ impl Cursor<'_> {
             || (self.family == Family::Credential && is_path(value))
             || (self.family == Family::Cookie && !value.contains(&b'=') && !is_mixed(value));
         let certainty = certainty == Certainty::Certain && self.family != Family::Weak;
-        let looks = || looks::is_random(value) || (self.password && self.looks_like_password(&range));
+        let looks = || {
+            let is_password = self.password && self.looks_like_password(&range);
+            looks::is_random(value) || is_password
+        };
         let secret = !harmless && (certainty || looks());
         secret.then_some(AssignedValue { range, quote: None, whole })
     }
@@ -378,7 +452,10 @@ impl Cursor<'_> {
         let value = &self.bytes[range.clone()];
         let last =
             self.bytes.get(range.end).is_none_or(|&byte| is_quote(byte) || matches!(byte, b'\r' | b'\n'));
-        looks::is_passphrase(value) || looks::is_word_with_digits(value, last)
+        if self.is_bare && !last {
+            return false;
+        }
+        looks::is_passphrase(value) || looks::is_word_with_digits(value, last) || looks::is_leet(value)
     }
 
     /// Returns the offset of the first byte for which `stop` holds, at most `most` bytes away.

@@ -33,8 +33,12 @@ impl Cursor<'_> {
         }
         if comma && matches!(self.peek(), Some(b'"' | b'\'')) {
             let found = self.read_string(true, Certainty::ByLooks);
-            let strong =
-                |found: &AssignedValue| found.range.len() >= 16 && is_mixed(&self.bytes[found.range.clone()]);
+            // The arguments of a call, unlike the items of a list, are a name and its value.
+            let is_call = self.bytes[..name.start - 1].trim_ascii_end().ends_with(b"(");
+            let strong = |found: &AssignedValue| {
+                let value = &self.bytes[found.range.clone()];
+                is_mixed(value) && (value.len() >= 16 || (is_call && self.password))
+            };
             return Some(found.filter(strong).into_iter().collect());
         }
         self.at = start;

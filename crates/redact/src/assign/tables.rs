@@ -37,6 +37,7 @@ impl Cursor<'_> {
         let lists_accounts = header.split(|byte| *byte == separator).any(is_about_account);
         let limit = self.bytes.len().min(name.end + LONGEST);
         let mut found = Vec::new();
+        let mut rows = 0;
         let mut from = header_end + 1;
         while from < limit
             && let Some(end) = self.line_end(from, Some(depth))
@@ -45,6 +46,7 @@ impl Cursor<'_> {
             if count(row) != count(header) {
                 break;
             }
+            rows += 1;
             let cell = self.cell(&(from..end), separator, index);
             found.extend(cell.and_then(|cell| self.column_value(cell, lists_accounts)));
             if self.bytes.get(end) != Some(&b'\n') {
@@ -52,7 +54,7 @@ impl Cursor<'_> {
             }
             from = end + 1;
         }
-        Some(found)
+        (rows > 0).then_some(found)
     }
 
     /// Returns the value of a cell, if it is a secret. Sentences are not: they describe the column. A word is one if

@@ -4,6 +4,7 @@
 
 mod commands;
 mod encodings;
+mod everywhere;
 mod false_positives;
 mod logins;
 mod lookalikes;
