@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::examples::is_placeholder_text;
 use super::looks;
-use super::shapes::{ShapeMatch, before, is_mixed, run};
+use super::runs::{ShapeMatch, before, is_mixed, run};
 
 const RULE: &str = "shape:login";
 const SHORTEST: usize = 4;

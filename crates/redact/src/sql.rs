@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::examples::is_placeholder_text;
 use super::names::{self, Family};
-use super::shapes::{ShapeMatch, run};
+use super::runs::{ShapeMatch, run};
 
 const RULE: &str = "shape:sql";
 const SHORTEST: usize = 4;

@@ -3,12 +3,14 @@
 //! [`Search::find_by_rule`] comes first and learns values. [`Search::find_by_value`] comes after it, so it also
 //! finds the values that the same text contains.
 
+mod inside;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::hit::{Hit, Rank};
 use super::names::{self, Family};
-use super::packed::{self, PackedResults, PackedRun};
+use super::packed::{self, PackedRun};
 use super::placeholder::{self, FingerprintKey};
 use super::plain::{PlainText, percent_runs};
 use super::runs::{ShapeMatch, is_mixed};
@@ -69,7 +71,7 @@ pub(super) struct Search {
     pub(super) unpack_left: usize,
     /// The number of texts around the current one.
     pub(super) depth: usize,
-    pub(super) packed: PackedResults,
+    pub(super) packed: inside::PackedResults,
 }
 
 impl Search {
@@ -81,7 +83,7 @@ impl Search {
             gaps: BTreeSet::new(),
             unpack_left: MOST_DECODED,
             depth: 0,
-            packed: PackedResults::default(),
+            packed: inside::PackedResults::default(),
         }
     }
 
