@@ -161,6 +161,14 @@ impl Word {
         (word.is_one && is_literal && !folder.starts_with('-')).then_some(&word.text)
     }
 
+    /// Returns a part of a word as a word.
+    pub(super) fn with_text(&self, text: &str) -> Self {
+        match self {
+            Self::Plain(_) => Self::Plain(text.to_owned()),
+            Self::Unknown(word) => Self::Unknown(UnknownWord { text: text.to_owned(), ..word.clone() }),
+        }
+    }
+
     /// Returns words of which nothing is known.
     pub(super) fn anything() -> Self {
         Self::Unknown(UnknownWord { text: EXPANSION.into(), is_other: true, ..UnknownWord::default() })

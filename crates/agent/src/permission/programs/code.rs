@@ -251,7 +251,7 @@ impl Command<'_, '_> {
                 }
                 LanguageOption::Value(letter, attached) => {
                     let next = if attached.is_none() { rest.next() } else { None };
-                    let attached = attached.map(|text| Word::Plain(text.to_owned()));
+                    let attached = attached.map(|text| word.with_text(text));
                     let value = attached.as_ref().or(next).cloned().unwrap_or(Word::anything());
                     has_code |= matches!(letter, 'm' | 'f');
                     match letter {

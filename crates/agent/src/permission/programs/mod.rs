@@ -293,6 +293,13 @@ impl Command<'_, '_> {
             }
         }
         let rest = words.get(at + 1..).unwrap_or_default();
+        // `--output=x` and `-o x` write a file.
+        for pair in rest.windows(2).filter(|pair| is_in("-o --output", pair[0].text())) {
+            self.scan.facts.mention(base(pair[1].text()));
+        }
+        for file in rest.iter().filter_map(|word| word.text().strip_prefix("--output=")) {
+            self.scan.facts.mention(base(file));
+        }
         if words.get(at).and_then(Word::plain) == Some("config") {
             self.git_config(rest);
         }

@@ -1,6 +1,6 @@
 //! Programs that run the command behind their options: `env`, `xargs`, `find` and the like.
 
-use super::super::line::{EXPANSION, UnknownWord, Word};
+use super::super::line::{EXPANSION, UnknownWord, Word, base};
 use super::super::token::{Token, is_name};
 use super::super::variables;
 use super::{Command, Input};
@@ -173,6 +173,9 @@ impl Command<'_, '_> {
         let unknown = words.iter().filter(|word| word.plain().is_none()).count();
         if unknown > 1 {
             self.unresolved("`find` with several unknown words");
+        }
+        for pair in words.windows(2).filter(|pair| pair[0].text().starts_with("-fprint")) {
+            self.scan.facts.mention(base(pair[1].text()));
         }
         for (at, word) in words.iter().enumerate() {
             if matches!(word.plain(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
