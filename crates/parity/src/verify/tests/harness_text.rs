@@ -1,4 +1,4 @@
-//! What harnesses add by themselves: reminders on results, random names, checksums. Each is tolerated in its place only.
+//! Text that harnesses add by themselves: reminders on results, random names, checksums. Each is tolerated in its place only.
 
 use serde_json::{Value, json};
 use wire::dialect::Dialect;
