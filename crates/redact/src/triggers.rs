@@ -51,7 +51,7 @@ struct TriggerEntry {
 /// The triggers of all rules.
 pub(super) struct Triggers {
     entries: Vec<TriggerEntry>,
-    /// Not zero for the hashes of all trigger starts.
+    /// For the hash of each trigger start, a bit for each class of bytes that may come next. Zero for other hashes.
     marks: Box<[u8; HASHES]>,
     /// Entries by hash, with the offset of the three bytes in the entry's text.
     begins: Vec<Vec<(u16, u8)>>,
@@ -84,6 +84,11 @@ fn hash(word: u32) -> usize {
     ((word << 8).wrapping_mul(0x9e37_79b1) >> 16) as usize
 }
 
+/// Returns the class of a byte, which is the same for upper and lower case, as one of eight bits.
+fn class(byte: u8) -> u8 {
+    1 << ((byte | SMALL as u8) & 7)
+}
+
 impl Triggers {
     fn new(entries: Vec<TriggerEntry>) -> Self {
         let mut triggers =
@@ -91,15 +96,16 @@ impl Triggers {
         for (index, entry) in entries.iter().enumerate() {
             match *entry.text.as_bytes() {
                 [a, b, c] => {
-                    triggers.begin([a, b, c], index, 0);
                     // Only bytes that can follow: each one takes an entry in the table, and a full table would let
                     // every text through.
-                    let behind = (0..=u8::MAX).filter(|byte| entry.kind.may_continue_with(*byte));
-                    behind.for_each(|d| triggers.begin([b, c, d], index, 1));
+                    for d in (0..=u8::MAX).filter(|byte| entry.kind.may_continue_with(*byte)) {
+                        triggers.begin([a, b, c], Some(d), index, 0);
+                        triggers.begin([b, c, d], None, index, 1);
+                    }
                 }
-                [a, b, c, d, ..] => {
-                    triggers.begin([a, b, c], index, 0);
-                    triggers.begin([b, c, d], index, 1);
+                [a, b, c, d, ref rest @ ..] => {
+                    triggers.begin([a, b, c], Some(d), index, 0);
+                    triggers.begin([b, c, d], rest.first().copied(), index, 1);
                 }
                 _ => unreachable!("triggers have three bytes or more"),
             }
@@ -107,9 +113,10 @@ impl Triggers {
         Self { entries, ..triggers }
     }
 
-    fn begin(&mut self, [a, b, c]: [u8; 3], index: usize, lead: u8) {
+    /// Enters three bytes of a trigger. `next` is the only byte that may follow, `None` if any byte may.
+    fn begin(&mut self, [a, b, c]: [u8; 3], next: Option<u8>, index: usize, lead: u8) {
         let hash = hash(u32::from_le_bytes([a, b, c, 0]) | SMALL as u32);
-        self.marks[hash] = 1;
+        self.marks[hash] |= next.map_or(u8::MAX, class);
         let begin = (index as u16, lead);
         if !self.begins[hash].contains(&begin) {
             self.begins[hash].push(begin);
@@ -119,7 +126,7 @@ impl Triggers {
     /// Calls `found` with every trigger in `text` in any case, with its start and end.
     pub(super) fn for_each(&self, text: &[u8], mut found: impl FnMut(&TriggerKind, usize, usize)) {
         let mut look = |hash: usize, at: usize| {
-            if self.marks[hash] != 0 {
+            if self.marks[hash] != 0 && self.may_continue(text, hash, at) {
                 self.at(text, hash, at, &mut found);
             }
         };
@@ -144,6 +151,15 @@ impl Triggers {
         }
     }
 
+    /// Returns true if the byte after a trigger's start may follow it.
+    #[cold]
+    #[inline(never)]
+    fn may_continue(&self, text: &[u8], hash: usize, at: usize) -> bool {
+        // A trigger of three bytes may be the end of the text.
+        text.get(at + 3).is_none_or(|&next| self.marks[hash] & class(next) != 0)
+    }
+
+    /// Calls `found` with the triggers at a position with this hash.
     #[cold]
     fn at(&self, text: &[u8], hash: usize, at: usize, found: &mut impl FnMut(&TriggerKind, usize, usize)) {
         for &(index, lead) in &self.begins[hash] {
