@@ -33,9 +33,9 @@ enum PasswordPosition {
     Word(usize),
     /// The value of each `NAME=value`.
     Assigned,
-    /// What follows this character in the word after one of these options: `user%password`.
+    /// The text after this character in the word after one of these options: `user%password`.
     Behind(u8, &'static [&'static str]),
-    /// What follows this text in any word: `/p:password`.
+    /// The text after this one in any word: `/p:password`.
     Text(&'static str),
 }
 

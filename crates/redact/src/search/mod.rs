@@ -65,7 +65,7 @@ pub(super) struct Search {
     pub(super) key: FingerprintKey,
     pub(super) values: Values,
     pub(super) generation: u64,
-    /// What could not be searched since the last call that took it.
+    /// Parts that could not be searched since the last call that took the list.
     pub(super) gaps: BTreeSet<Gap>,
     /// The number of bytes that may still be decoded for the current text.
     pub(super) unpack_left: usize,

@@ -229,7 +229,7 @@ fn similar_texts_stay() {
     assert_eq!(String::from_utf8_lossy(&redactor().redact_text("f", key.as_bytes()).bytes), key);
 }
 
-/// The prefix of a token alone, with too little behind it, with words behind it, and inside of another word.
+/// The prefix of a token alone, with too little after it, with words after it, and inside of another word.
 #[test]
 fn near_misses_stay() {
     let mut changed = Vec::new();
