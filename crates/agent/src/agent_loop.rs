@@ -25,6 +25,7 @@ use crate::process::AtWork;
 use crate::provider::FailureKind;
 use crate::run::Run;
 use crate::settings::RunSettings;
+use crate::settings_fallback;
 use crate::stop::{StopHandle, StopRequest};
 
 /// Interval at which a tree looks for cancels and messages of other processes.
@@ -222,6 +223,8 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
             }
             CallOutcome::GaveUp(failure)
                 if failure.kind == FailureKind::RequestTooLarge && conversation.shorten() => {}
+            CallOutcome::GaveUp(failure)
+                if settings_fallback::drop_rejected(run, &mut conversation, &failure) => {}
             CallOutcome::GaveUp(failure) => {
                 return finish_for_good(run, &conversation, LoopEnd::GaveUp(failure)).await;
             }

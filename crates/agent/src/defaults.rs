@@ -9,6 +9,7 @@ use crate::hooks::{HookSet, HookTables, UnusedHook};
 use crate::mcp::{self, ServerConfig};
 use crate::permission::{PermissionRules, RuleList};
 use crate::provider::ConfigError;
+use crate::side_work::{SideWork, SideWorkTable};
 use crate::tools::AllowedHosts;
 use crate::tree_limits::TreeLimits;
 
@@ -33,6 +34,10 @@ pub struct RunDefaults {
     pub hooks: HookSet,
     /// Settings of Claude Code whose hooks are to be read, too: paths as the user wrote them.
     pub claude_settings: Vec<String>,
+    /// The side work of main runs.
+    pub side_work: SideWork,
+    /// False if requests do not ask for summaries of a model's thoughts.
+    pub thinking_summaries: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -40,12 +45,14 @@ pub struct RunDefaults {
 struct File {
     hooks: Option<Spanned<HookTables>>,
     model: Option<String>,
+    thinking_summaries: Option<bool>,
     sandbox: Option<Spanned<Sandbox>>,
     permissions: Option<Permissions>,
     providers: Option<Spanned<toml::Table>>,
     web_fetch: Option<Spanned<WebFetch>>,
     mcp: Option<Spanned<mcp::ServerTables>>,
     sub_agents: Option<Spanned<SubAgents>>,
+    side_work: Option<Spanned<SideWorkTable>>,
     #[serde(default)]
     workspace: Vec<Spanned<WorkspaceRules>>,
 }
@@ -175,8 +182,16 @@ impl RunDefaults {
             self.workspaces.push((path, rules));
         }
         self.model = parsed.model.or(self.model.take());
+        self.thinking_summaries = parsed.thinking_summaries.or(self.thinking_summaries);
         if let Some(sub_agents) = parsed.sub_agents {
             let said = sub_agents.get_ref().apply(&mut self.tree_limits);
+            said.map_err(|(at, why, hint)| {
+                let (file, line) = (file.to_owned(), line(text, at));
+                ConfigError::File { file, line, why, hint: Some(hint) }
+            })?;
+        }
+        if let Some(side_work) = parsed.side_work {
+            let said = side_work.get_ref().apply(&mut self.side_work);
             said.map_err(|(at, why, hint)| {
                 let (file, line) = (file.to_owned(), line(text, at));
                 ConfigError::File { file, line, why, hint: Some(hint) }
@@ -258,6 +273,9 @@ impl RunDefaults {
         if let Some(sub_agents) = parsed.sub_agents {
             return own("limits of sub-agents", "sub_agents", sub_agents.span().start);
         }
+        if let Some(side_work) = parsed.side_work {
+            return own("side work", "side_work", side_work.span().start);
+        }
         // A project may deny, but not allow.
         if let Some(allowed) = parsed.permissions.as_ref().and_then(|permissions| permissions.allow.first()) {
             let why = "a project cannot allow anything: put `allow` into your own `offshoot.toml`";
@@ -267,6 +285,7 @@ impl RunDefaults {
         no_sandbox(&parsed.sandbox, text, file)?;
         no_workspaces(&parsed.workspace, text, file)?;
         self.model = parsed.model.or(self.model.take());
+        self.thinking_summaries = parsed.thinking_summaries.or(self.thinking_summaries);
         Ok(())
     }
 }

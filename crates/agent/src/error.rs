@@ -72,6 +72,9 @@ pub enum RunError {
     /// A fork that would not share its parent's cache.
     #[error("{0}")]
     CacheLost(String),
+    /// A fork that cannot be as requested.
+    #[error("{0}")]
+    ForkRefused(String),
     /// Its task panicked.
     #[error("the run crashed; this is a bug in offshoot")]
     TaskPanicked,

@@ -3,7 +3,8 @@
 use session::Block;
 
 /// Tags around quoted text.
-const TAGS: &[&str] = &["context", "file", "task", "tasks", "attempt", "prior_attempts", "hook"];
+const TAGS: &[&str] =
+    &["context", "file", "task", "tasks", "attempt", "prior_attempts", "hook", "supervisor"];
 
 /// Tags with which we tell a model something outside of tool results. Tags that are common in HTML and XML are not among
 /// them, so that files with those are shown exactly.
@@ -16,6 +17,7 @@ const CONTROL_TAGS: &[&str] = &[
     "jobs",
     "output_schema",
     "prior_attempts",
+    "supervisor",
     "tasks",
 ];
 

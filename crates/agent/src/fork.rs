@@ -76,8 +76,17 @@ impl Kernel {
         fork: &ForkRequest,
         (alone, background): (bool, bool),
     ) -> Result<NewRun, RunError> {
+        let mut settings = settings;
         let dialect = settings.dialect();
+        let agent = fork.agent.as_deref().map(|name| self.find_fork_agent(name)).transpose()?;
+        let fork_agent =
+            agent.as_ref().map(|agent| self.apply_fork_agent(agent, above, &mut settings)).transpose()?;
         if let Some(limit) = fork.max_output_tokens {
+            if limit > settings.max_tokens {
+                let why =
+                    format!("the output limit of {limit} tokens is above the run's, {}", settings.max_tokens);
+                return Err(RunError::ForkRefused(why));
+            }
             let head = self.store.run(&point.run).head(point.head)?.unwrap_or_default();
             head::with_output_limit(dialect, &head, limit, fork.allow_cache_loss)
                 .map_err(RunError::CacheLost)?;
@@ -99,7 +108,6 @@ impl Kernel {
         let mut own = vec![text_block(&prompts::fork(&fork.prompt))];
         own.extend(fork.reminder.as_deref().map(text_block));
         messages.push(message(Origin::Prompt, own, Some(fork.prompt.clone()))?);
-        let mut settings = settings;
         settings.max_steps = fork.max_turns.unwrap_or(settings.max_steps);
         settings.output_schema = None;
         settings.fork = Some(ForkSettings {
@@ -109,7 +117,9 @@ impl Kernel {
             keep_transcript: fork.keep_transcript,
             always_ask: fork.permissions.always_ask,
             allow: fork.permissions.allow.clone(),
+            agent: fork_agent,
         });
+        settings.rules.extend(fork.permissions.rules.iter().cloned());
         settings.rules.extend(fork.permissions.deny.iter().map(|rule| (RuleList::Deny, rule.clone())));
         Ok(NewRun {
             chain: id.to_string(),
@@ -120,7 +130,7 @@ impl Kernel {
             task: None,
             spawned_by: by,
             background,
-            agent: above.agent.clone(),
+            agent: agent.map_or_else(|| above.agent.clone(), |agent| agent.name),
             model: above.model.clone(),
             provider: above.provider.clone(),
             settings: settings.to_bytes(),
@@ -145,6 +155,16 @@ impl ForkPoint {
     /// Creates a fork point.
     pub(crate) fn of(run: RunId, head: Digest, from: Seq, reply: Seq, calls: Vec<StoredToolCall>) -> Self {
         Self { run, head, from, reply, calls }
+    }
+
+    /// Returns the run.
+    pub(crate) fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Returns the number of the reply.
+    pub(crate) fn reply(&self) -> Seq {
+        self.reply
     }
 
     /// Returns the results of the reply's calls as the model sees them, with one constant sentence for each call without a
@@ -189,6 +209,8 @@ pub(crate) fn report(
 ) -> Option<(ForkEnd, ForkReport)> {
     let mut settings = RunSettings::of(row).ok()?;
     let keeps = settings.fork.as_ref()?.keep_transcript;
+    let differs =
+        settings.fork.as_ref().and_then(|fork| fork.agent.as_ref()).map(|agent| agent.differs.clone());
     let reads = store.run(&row.id);
     let fork = reads.fork().ok().flatten()?;
     let calls = reads.model_calls().unwrap_or_default();
@@ -205,10 +227,12 @@ pub(crate) fn report(
         input: usage.input,
         output: usage.output,
         cache_read: usage.cache_read,
+        cache_write: usage.cache_write_5m.saturating_add(usage.cache_write_1h),
         cache_write_5m: usage.cache_write_5m,
         cache_write_1h: usage.cache_write_1h,
         service_tier: tier,
         hit_rate: usage.hit_rate(),
+        differs: differs.unwrap_or_default(),
         chain: row.chain.clone(),
         parent_chain: above.map(|above| above.chain),
         depth: row.depth,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use session::Message;
 
-use crate::permission::Approver;
+use crate::permission::{Approver, RuleList};
 
 /// A request to start a fork.
 #[derive(Clone)]
@@ -17,8 +17,13 @@ pub struct ForkRequest {
     pub label: String,
     /// Name of the feature that starts the fork.
     pub source: String,
+    /// The agent that the fork runs as, by its name. `None` keeps the parent's.
+    pub agent: Option<String>,
     /// Maximum number of turns before the last one. `None` takes the parent's limit.
     pub max_turns: Option<u32>,
+    /// Limits the fork to this part of what its parent's budget has left, such as 3 for a third. `None` gives it a budget as
+    /// large as its parent's.
+    pub budget_shares: Option<u32>,
     /// Text appended to every message to the fork.
     pub reminder: Option<String>,
     /// Maximum number of output tokens of a reply.
@@ -44,6 +49,8 @@ pub struct ForkPermissions {
     pub allow: Vec<String>,
     /// Rules for calls that are forbidden.
     pub deny: Vec<String>,
+    /// Rules of the definition that the fork follows. They only narrow what it may do.
+    pub rules: Vec<(RuleList, String)>,
     /// Asks about every call, even if a rule allows it.
     pub always_ask: bool,
     /// Answers the questions. `None` takes the parent's.
@@ -61,7 +68,9 @@ impl ForkRequest {
             messages: Vec::new(),
             label: label.into(),
             source: source.into(),
+            agent: None,
             max_turns: None,
+            budget_shares: None,
             reminder: None,
             max_output_tokens: None,
             allow_cache_loss: false,

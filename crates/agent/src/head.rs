@@ -53,7 +53,7 @@ impl Kernel {
             system: system.iter().map(|text| Element::Value(prompts::text_block(text))).collect(),
             ..Draft::default()
         };
-        provider::apply_model_settings(&mut draft, dialect, seat);
+        provider::apply_model_settings(&mut draft, dialect, seat, self.thinking_summaries);
         if settings.max_tokens < RunLimits::of(model).max_tokens {
             let usual = draft.max_tokens.unwrap_or(u64::MAX);
             draft.max_tokens = Some(settings.max_tokens.min(usual));
@@ -120,6 +120,30 @@ pub(crate) fn with_output_limit(
         Some(_) => edited.to_vec(),
         None => [format!(r#"{{"{}":{limit},"#, names[0]).as_bytes(), &edited[1..]].concat(),
     })
+}
+
+/// Returns the head without thinking and effort, and the names of what was removed. Returns `None` if it has neither.
+pub(crate) fn without_model_settings(dialect: Dialect, head: &[u8]) -> Option<(Vec<u8>, Vec<&'static str>)> {
+    let members: &[(&str, &str)] = match dialect {
+        Dialect::AnthropicMessages => &[("thinking", "thinking"), ("output_config", "effort")],
+        Dialect::OpenAiChat => &[("reasoning_effort", "effort")],
+        Dialect::OpenAiResponses => &[("reasoning", "effort")],
+    };
+    let (mut head, mut removed) = (head.to_vec(), Vec::new());
+    for (member, name) in members {
+        // The head ends before the messages.
+        let whole = [head.as_slice(), b"]}"].concat();
+        let document = Document::parse(&whole).ok()?;
+        let mut edits = Edits::default();
+        document.root().without_member(member).into_iter().for_each(|edit| edits.add(edit));
+        if edits.is_empty() {
+            continue;
+        }
+        let edited = edits.apply(&whole).ok()?;
+        head = edited[..edited.len() - 2].to_vec();
+        removed.push(*name);
+    }
+    (!removed.is_empty()).then_some((head, removed))
 }
 
 /// Returns the head of a fork's requests: its parent's, with the fork's output limit.

@@ -40,6 +40,8 @@ pub struct Kernel {
     pub agents: Arc<[Agent]>,
     /// The provider's model for each tier.
     pub tiers: Arc<BTreeMap<String, String>>,
+    /// Asks for summaries of a model's thoughts, where thinking is sent.
+    pub thinking_summaries: bool,
     /// The limits of a run tree.
     pub tree_limits: TreeLimits,
     /// The files.

@@ -7,6 +7,7 @@ use crate::error::RunError;
 use crate::final_text::FinalText;
 use crate::head;
 use crate::run::Run;
+use crate::settings_fallback;
 
 /// Loads the conversation of a run.
 pub(crate) fn load(run: &Run) -> Result<Conversation, RunError> {
@@ -25,9 +26,10 @@ pub(crate) fn load(run: &Run) -> Result<Conversation, RunError> {
     };
     let head = match (sent, inherited) {
         (Some(bytes), _) => Head::new(bytes),
-        (None, Some(bytes)) => head::fork_head(&run.settings, bytes)?,
+        (None, Some(bytes)) => fork_head(run, bytes)?,
         (None, None) => run.kernel.head(run.row.kind, &run.row.model, &run.settings)?,
     };
+    let head = settings_fallback::head_of(run, &journal, head, fork.is_some())?;
     let mut conversation = Conversation::of(journal, run.settings.dialect(), head);
     let writes_cache = run.settings.fork.as_ref().is_none_or(|fork| fork.write_cache);
     if let Some(fork) = fork.as_ref().filter(|_| conversation.step == 0 && conversation.context_tokens == 0) {
@@ -51,4 +53,14 @@ pub(crate) fn load(run: &Run) -> Result<Conversation, RunError> {
         conversation.final_text = FinalText::of(&all);
     }
     Ok(conversation)
+}
+
+/// Returns the head of a fork's requests: its parent's, or that of its own agent, with the fork's output limit.
+fn fork_head(run: &Run, inherited: Vec<u8>) -> Result<Head, RunError> {
+    let agent = run.settings.fork.as_ref().and_then(|fork| fork.agent.as_ref());
+    let own = match agent.filter(|agent| !agent.differs.is_empty()) {
+        Some(agent) => run.kernel.head_of_fork_agent(agent, &run.row.model, &run.settings, &inherited)?,
+        None => inherited,
+    };
+    head::fork_head(&run.settings, own)
 }

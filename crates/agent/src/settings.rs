@@ -121,6 +121,19 @@ pub struct ForkSettings {
     pub(crate) keep_transcript: bool,
     pub(crate) always_ask: bool,
     pub(crate) allow: Vec<String>,
+    /// Its agent, if that is not its parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<ForkAgent>,
+}
+
+/// The agent of a fork, as its settings store it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ForkAgent {
+    /// True if the conversation is the main agent's.
+    pub(crate) is_main: bool,
+    /// The parts of the request head that differ from the parent's, in the order of the cached prefix. Empty if the fork
+    /// shares the whole prompt cache.
+    pub(crate) differs: Vec<String>,
 }
 
 /// The limits of a run.

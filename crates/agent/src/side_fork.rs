@@ -10,12 +10,12 @@ use crate::agent_loop::ResumeOverrides;
 use crate::crash;
 use crate::error::RunError;
 use crate::event::{EventKind, EventSink, RunEvent};
-use crate::fork::own_messages;
+use crate::fork::{ForkPoint, own_messages};
+use crate::fork_agent::add_rules;
 use crate::fork_request::{ForkRequest, MessageListener};
 use crate::ids;
 use crate::kernel::Kernel;
 use crate::outcome::RunOutcome;
-use crate::permission::RuleList;
 use crate::process;
 use crate::settings::RunSettings;
 use crate::stop::StopHandle;
@@ -36,8 +36,17 @@ impl Kernel {
     /// when this returns. [`Kernel::run`] of the returned kernel runs it; the journal of that kernel is in memory if the
     /// disk cannot be written.
     pub async fn start_fork(&self, of: &RunId, fork: &ForkRequest) -> Result<(RunId, Self), RunError> {
+        self.start_fork_at(&self.fork_point(of)?, fork).await
+    }
+
+    /// Starts a fork beside a run, at one of its turns.
+    pub(crate) async fn start_fork_at(
+        &self,
+        point: &ForkPoint,
+        fork: &ForkRequest,
+    ) -> Result<(RunId, Self), RunError> {
+        let of = point.run();
         let above = self.store.run(of).row()?;
-        let point = self.fork_point(of)?;
         let mut settings = RunSettings::of(&above)?;
         if settings.dialect() != self.model.dialect() {
             let (run_dialect, provider_dialect) = (settings.dialect(), self.model.dialect());
@@ -54,7 +63,15 @@ impl Kernel {
             (below, next) = (row.kind, row.parent);
         }
         let id = ids::new_run_id(self.clock.millis());
-        let new = self.new_fork(&point, &above, settings, (id.clone(), None), fork, (true, false))?;
+        if let Some(shares) = fork.budget_shares {
+            let used = self.store.run(of).totals()?;
+            let tokens = used.usage.input_total().saturating_add(used.usage.output);
+            let left = settings.max_budget_microusd.map(|most| (most - used.cost_microusd).max(0));
+            settings.max_budget_microusd = left.map(|left| left / i64::from(shares));
+            let left = settings.max_budget_tokens.map(|most| most.saturating_sub(tokens));
+            settings.max_budget_tokens = left.map(|left| left / u64::from(shares));
+        }
+        let new = self.new_fork(point, &above, settings, (id.clone(), None), fork, (true, false))?;
         let kernel = self.for_fork(&id, of);
         crash::point("fork.start.before");
         kernel.store.start_run(new, process::lease()).await?;
@@ -89,16 +106,6 @@ impl Kernel {
         let messages = messages.into_iter().map(|(_, message)| message).collect();
         Ok(ForkOutcome { ended: ended?, messages, usage: usage.unwrap_or_default() })
     }
-}
-
-/// Adds the `ask` and `deny` rules of a run above. An `allow` rule is an exception within its own list only: if a run above
-/// has an `ask` rule, all exceptions are dropped.
-fn add_rules(rules: &mut Vec<(RuleList, String)>, above: Vec<(RuleList, String)>) {
-    let is_exception = |(list, _): &(RuleList, String)| *list == RuleList::Allow;
-    if above.iter().any(|(list, _)| *list == RuleList::Ask) {
-        rules.retain(|rule| !is_exception(rule));
-    }
-    rules.extend(above.into_iter().filter(|rule| !is_exception(rule)));
 }
 
 /// Collects the messages of a fork while it runs, and forwards its events.

@@ -1,6 +1,6 @@
 //! The runs of one run tree that are at work in this process, and the resources they share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use session::RunId;
@@ -30,6 +30,8 @@ pub(crate) struct Tree {
     released: watch::Sender<u64>,
     /// Queues for the reservations of others, by the run whose limit it is.
     budget_queues: Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>,
+    /// The models whose provider has rejected thinking and effort.
+    without_settings: Mutex<HashSet<String>>,
 }
 
 #[derive(Default)]
@@ -70,6 +72,7 @@ impl Tree {
             ended: watch::Sender::new(0),
             released: watch::Sender::new(0),
             budget_queues: Mutex::default(),
+            without_settings: Mutex::default(),
         })
     }
 
@@ -81,6 +84,16 @@ impl Tree {
     /// Sets what the user has allowed for good. The caller holds `asking`.
     pub(crate) fn set_always(&self, rules: PermissionRules) {
         *self.always.lock().expect("lock is not poisoned") = rules;
+    }
+
+    /// Records that the provider has rejected thinking and effort for a model.
+    pub(crate) fn set_without_settings(&self, model: &str) {
+        self.without_settings.lock().expect("lock is not poisoned").insert(model.to_owned());
+    }
+
+    /// Returns whether the provider has rejected thinking and effort for a model.
+    pub(crate) fn is_without_settings(&self, model: &str) -> bool {
+        self.without_settings.lock().expect("lock is not poisoned").contains(model)
     }
 
     /// Adds a run. Returns the existing member as an error if the run is at work already.

@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
+#[path = "forks/agents.rs"]
+mod agents;
 mod common;
+#[path = "forks/options.rs"]
+mod options;
+#[path = "forks/side_work.rs"]
+mod side_work;
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -14,6 +20,7 @@ const LINES: &[(&str, &[&str])] = &[
     ("Do it.", &["toolu_1=read{\"path\":\"given.txt\"}", "Done."]),
     ("Which files?", &["toolu_2=list{}", "given.txt alone."]),
     ("And then?", &["Nothing."]),
+    ("Change it.", &[r#"toolu_4=edit{"path":"given.txt","old":"given","new":"taken"}"#, "Tried."]),
 ];
 
 struct World {

@@ -469,6 +469,8 @@ pub struct RunSummary {
     pub parent: Option<RunId>,
     /// True if it is a job.
     pub job: bool,
+    /// The kind of side work, if it is a fork for that.
+    pub side_work: Option<String>,
     /// The agent's name.
     pub agent: String,
     /// The model.

@@ -9,10 +9,11 @@ use super::kind::DefinitionKind;
 use super::tools::ToolSelection;
 
 /// Keys of slash commands that have no effect in skills, because the agent that reads a skill continues its conversation.
-const OF_COMMANDS: &[(&str, &str)] = &[
-    ("agent", "a skill is followed by the agent that reads it, or by its fork"),
-    ("model", "a skill is followed with the model of the agent that reads it"),
-];
+/// A fork keeps the model, too.
+const OF_COMMANDS: &[(&str, &str)] =
+    &[("model", "a skill is followed with the model of the agent that reads it")];
+
+const AGENT_WITHOUT_FORK: &str = "without `context: fork`, a skill is followed by the agent that reads it";
 
 /// Instructions for one kind of work. The agent reads a skill; the user sends a slash command.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,7 +26,7 @@ pub struct Skill {
     pub argument_hint: Option<String>,
     /// The tools it allows.
     pub tools: Option<ToolSelection>,
-    /// The agent of a slash command.
+    /// The agent of a slash command, or of the fork that follows a skill.
     pub agent: Option<String>,
     /// The model of a slash command.
     pub model: Option<String>,
@@ -52,7 +53,16 @@ impl Skill {
         }
         let (name, line) = keys.text("name")?.unwrap_or((name.to_owned(), 1));
         let name = checked(name, line)?;
+        let in_fork = match keys.take(&["context"]) {
+            None => false,
+            Some(key) if key.value == "fork" => true,
+            Some(key) => return Err(DefinitionError::at(key.line, "`context` can only be `fork`")),
+        };
         if kind == DefinitionKind::Skill {
+            if !in_fork {
+                let taken = keys.take(&["agent"]);
+                taken.into_iter().for_each(|key| keys.unused(key, AGENT_WITHOUT_FORK));
+            }
             for (key, why) in OF_COMMANDS {
                 let taken = keys.take(&[key]);
                 taken.into_iter().for_each(|key| keys.unused(key, *why));
@@ -69,11 +79,6 @@ impl Skill {
             serde_json::Value::String(text) => text,
             other => other.to_string().replace('"', ""),
         });
-        let in_fork = match keys.take(&["context"]) {
-            None => false,
-            Some(key) if key.value == "fork" => true,
-            Some(key) => return Err(DefinitionError::at(key.line, "`context` can only be `fork`")),
-        };
         let tools = take_tools(&mut keys, &["allowed-tools", "allowed_tools"], known)?;
         let description = description.unwrap_or_else(|| body.lines().next().unwrap_or_default().to_owned());
         let skill =

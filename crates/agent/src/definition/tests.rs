@@ -175,7 +175,7 @@ fn rules_for_unknown_tools_are_named() {
                 3 permission: no tool `nosuchtool`
             agent b project/.opencode/agent/b.md: Used
             skill s project/.claude/skills/s/SKILL.md: Used
-                3 agent: a skill is followed by the agent that reads it, or by its fork
+                3 agent: without `context: fork`, a skill is followed by the agent that reads it
                 4 model: a skill is followed with the model of the agent that reads it
             command c project/.claude/commands/c.md: Used
             = a: "x", model None, steps None, tools read list glob grep bash manage_tasks skill

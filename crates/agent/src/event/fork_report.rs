@@ -14,7 +14,7 @@ pub struct ForkReport {
     pub outcome: &'static str,
     /// Duration.
     pub duration_ms: u64,
-    /// Number of the fork's own messages.
+    /// Number of messages that the fork added to its parent's: results, prompts and replies.
     pub messages: u64,
     /// Input tokens that were not in the cache.
     pub input: u64,
@@ -22,6 +22,8 @@ pub struct ForkReport {
     pub output: u64,
     /// Input tokens that were read from the cache.
     pub cache_read: u64,
+    /// Tokens that were written to the cache: the sum of the next two.
+    pub cache_write: u64,
     /// Tokens that were written to the cache for five minutes.
     pub cache_write_5m: u64,
     /// Tokens that were written to the cache for an hour.
@@ -30,6 +32,9 @@ pub struct ForkReport {
     pub service_tier: Option<String>,
     /// Share of the input that was read from the cache.
     pub hit_rate: Option<f64>,
+    /// Parts of the request that the fork's agent changes, so that the fork shares less of the prompt cache: `tools`,
+    /// `instructions`.
+    pub differs: Vec<String>,
     /// Chain of the fork.
     pub chain: String,
     /// Chain of the run that the fork started from.

@@ -41,10 +41,12 @@ impl EventKind {
             Self::Hook { .. } => "hook",
             Self::TasksChanged { .. } => "tasks",
             Self::Disarmed { .. } => "disarmed",
+            Self::SettingsDropped { .. } => "settings_dropped",
             Self::Compacted { .. } => "compacted",
             Self::Waiting { .. } => "waiting",
             Self::Woken { .. } => "woken",
             Self::TranscriptLost { .. } => "transcript_lost",
+            Self::SideWork { .. } => "side_work",
             Self::ForkEnded(_) => "fork_ended",
             Self::Finished { .. } => "run_finished",
         }
@@ -104,10 +106,20 @@ impl EventKind {
                 json!({ "tasks": tasks.iter().map(task).collect::<Vec<_>>() })
             }
             Self::Disarmed { text } => json!({ "text": text }),
+            Self::SettingsDropped { model, settings, error } => {
+                json!({ "model": model, "settings": settings, "error": error })
+            }
             Self::Compacted { seq } => json!({ "message": seq }),
             Self::Waiting { jobs } => json!({ "jobs": jobs }),
             Self::Woken { seq, jobs } => json!({ "message": seq, "jobs": jobs }),
             Self::TranscriptLost { error } => json!({ "error": error }),
+            Self::SideWork { label, fork, text, error, is_reminder } => json!({
+                "label": label,
+                "fork": fork,
+                "text": text,
+                "error": error,
+                "reminder": is_reminder,
+            }),
             Self::ForkEnded(ended) => serde_json::to_value(ended).unwrap_or_default(),
             Self::Finished {
                 status,

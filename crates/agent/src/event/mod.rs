@@ -152,6 +152,15 @@ pub enum EventKind {
         /// The path and its new name.
         text: String,
     },
+    /// The provider rejected settings of the request. The run continues without them.
+    SettingsDropped {
+        /// The model.
+        model: String,
+        /// The names: `thinking`, `effort`.
+        settings: Vec<&'static str>,
+        /// The provider's refusal.
+        error: String,
+    },
     /// Older messages were replaced by a summary.
     Compacted {
         /// The summary's message number in the run.
@@ -174,6 +183,19 @@ pub enum EventKind {
     TranscriptLost {
         /// The failure.
         error: String,
+    },
+    /// Side work has an answer, or failed.
+    SideWork {
+        /// Its name: `turn_summary`, `prompt_suggestion`, `session_memory` or `supervisor`.
+        label: &'static str,
+        /// The fork, if one was started.
+        fork: Option<RunId>,
+        /// The answer.
+        text: Option<String>,
+        /// The failure.
+        error: Option<String>,
+        /// True if the agent gets the answer of a supervisor as a reminder.
+        is_reminder: bool,
     },
     /// A fork has ended.
     ForkEnded(Box<ForkReport>),

@@ -45,13 +45,14 @@ pub fn vendor(dialect: Dialect) -> Vendor {
     }
 }
 
-/// Sets thinking, effort and output limit for the draft's model.
-pub fn apply_model_settings(draft: &mut Draft, dialect: Dialect, seat: AgentRole) {
+/// Sets thinking, effort and output limit for the draft's model. If `summarized`, adaptive thinking is sent with a request
+/// for summaries.
+pub fn apply_model_settings(draft: &mut Draft, dialect: Dialect, seat: AgentRole, summarized: bool) {
     let settings = model::settings_for(&draft.model, vendor(dialect), seat);
     draft.max_tokens = settings.max_tokens;
     draft.effort = settings.effort.map(|effort| effort.name().to_owned());
     draft.thinking = settings.thinking.map(|thinking| match thinking {
-        model::Thinking::Adaptive => ThinkingConfig::Adaptive,
+        model::Thinking::Adaptive => ThinkingConfig::Adaptive { summarized },
         model::Thinking::Off => ThinkingConfig::Off,
     });
 }

@@ -59,7 +59,7 @@ async fn a_reply_without_usage_counts_as_its_reservation() {
         reply: c=count{}
         results: c gives 3
         reply: d=count{}
-        = budget: nothing ($0.0505 of $0.0520 are spent, and the next request could cost $0.0130; the provider did not report all usage, so the reserved amount counts)
+        = budget: nothing ($0.0506 of $0.0520 are spent, and the next request could cost $0.0130; the provider did not report all usage, so the reserved amount counts)
     "#]]).await;
     let totals = room.store.run(&room.run()).totals().expect("totals");
     assert_eq!((totals.unpriced, totals.cost_microusd), (room.model.asked().len() as u64, 0), "not known");
@@ -78,7 +78,7 @@ async fn tokens_that_the_provider_does_not_report_count_for_the_budget() {
             reply: a=count{}
             results: a gives 1
             reply: b=count{}
-            = budget: nothing (3989 tokens of 5000 tokens are spent, and the next request could cost 2086 tokens; the provider did not report all usage, so the reserved amount counts)
+            = budget: nothing (4004 tokens of 5000 tokens are spent, and the next request could cost 2094 tokens; the provider did not report all usage, so the reserved amount counts)
         "#]],
     )
     .await;
@@ -93,7 +93,7 @@ async fn a_budget_that_is_too_small_for_anything_asks_nothing() {
         "> work\n>> | budget=1000000\n< done",
         expect![[r#"
             prompt: work
-            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004958)
+            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004978)
             reply: done
             = completed: done
         "#]],

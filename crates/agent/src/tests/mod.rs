@@ -20,6 +20,7 @@ mod laws;
 mod model;
 mod processes;
 mod refusing;
+mod rejecting;
 mod requests;
 mod resuming;
 mod sharing;
@@ -132,6 +133,7 @@ impl Room {
             folder_skills: None,
             agents: Arc::default(),
             tiers: Arc::default(),
+            thinking_summaries: true,
             tree_limits: TreeLimits::default(),
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
             shell: ShellConfig::default(),

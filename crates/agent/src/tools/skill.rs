@@ -88,6 +88,7 @@ async fn run_in_fork(
     let allow = skill.tools.as_ref().map(ToolSelection::rules).unwrap_or_default();
     let fork = ForkRequest {
         permissions: ForkPermissions { allow, ..ForkPermissions::default() },
+        agent: skill.agent.clone(),
         ..ForkRequest::new(skill.filled_in(&args.arguments), &skill.name, "skill")
     };
     let end = run.fork(context, fork, false).await.map_err(Refusal)?;

@@ -20,6 +20,7 @@ type Gate = dyn Fn(&str) -> bool + Send + Sync;
 pub(crate) struct Provider {
     pub(crate) addr: SocketAddr,
     asked: Arc<Mutex<BTreeMap<RequestKey, usize>>>,
+    bodies: Arc<Mutex<Vec<Value>>>,
 }
 
 struct Lines {
@@ -40,20 +41,26 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<BTreeMap<RequestKey, usize>>>::default();
-        let seen = asked.clone();
+        let bodies = Arc::<Mutex<Vec<Value>>>::default();
+        let (seen, kept) = (asked.clone(), bodies.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (lines, seen) = (lines.clone(), seen.clone());
+                let (lines, seen, kept) = (lines.clone(), seen.clone(), kept.clone());
                 // A killed process leaves its connection open, which is no error here.
-                std::thread::spawn(move || serve(&stream.unwrap(), &lines, &seen).ok());
+                std::thread::spawn(move || serve(&stream.unwrap(), &lines, &seen, &kept).ok());
             }
         });
-        Self { addr, asked }
+        Self { addr, asked, bodies }
     }
 
     /// Number of requests for each reply.
     pub(crate) fn asked(&self) -> BTreeMap<RequestKey, usize> {
         self.asked.lock().unwrap().clone()
+    }
+
+    /// Requests in the order of their arrival.
+    pub(crate) fn bodies(&self) -> Vec<Value> {
+        self.bodies.lock().unwrap().clone()
     }
 }
 
@@ -61,6 +68,7 @@ fn serve(
     stream: &TcpStream,
     lines: &Lines,
     seen: &Mutex<BTreeMap<RequestKey, usize>>,
+    kept: &Mutex<Vec<Value>>,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
@@ -80,7 +88,9 @@ fn serve(
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
-        let (asked, line) = lines.find(&serde_json::from_slice(&body).unwrap());
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let (asked, line) = lines.find(&body);
+        kept.lock().unwrap().push(body);
         *seen.lock().unwrap().entry(asked.clone()).or_default() += 1;
         let line = match line.strip_prefix('@').and_then(|line| line.split_once(' ')) {
             Some((gate, line)) => {

@@ -1,5 +1,7 @@
 //! Output of `offshoot cost`: costs by model and in total.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use store::{RunSummary, UsageTotals};
 
@@ -33,6 +35,7 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     for ((name, sum), several) in names.iter().zip(&sums).zip([models.len() - unpaid > 1, unpaid > 1]) {
         rows.extend(several.then(|| row((*name).to_owned(), sum)));
     }
+    rows.extend(by_side_work(runs).iter().map(|(label, totals)| row(format!("of which {label}"), totals)));
     let unknown: u64 = sums.iter().map(|sum| sum.unpriced).sum();
     let note = match unknown {
         0 => None,
@@ -79,12 +82,18 @@ pub fn cost_json(runs: &[RunSummary], prices_of: &str) -> Value {
         line["stand_in"] = (*substitute).into();
         line
     });
+    let side_work = by_side_work(runs).into_iter().map(|(label, totals)| {
+        let mut line = one(&totals);
+        line["label"] = label.into();
+        line
+    });
     json!({
         "format": FORMAT,
         "prices_of": prices_of,
         "models": lines.collect::<Vec<_>>(),
         "total": one(&together(&models, true)),
         "unpaid": one(&together(&models, false)),
+        "side_work": side_work.collect::<Vec<_>>(),
     })
 }
 
@@ -107,6 +116,17 @@ fn by_model(runs: &[RunSummary]) -> Vec<(PricedModel<'_>, UsageTotals)> {
     }
     models.sort_by_key(|(name, totals)| (name.1, std::cmp::Reverse(totals.cost_microusd), name.0));
     models
+}
+
+/// Sums usage by kind of side work. The models have it, too.
+fn by_side_work(runs: &[RunSummary]) -> BTreeMap<&str, UsageTotals> {
+    let mut kinds = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.own.calls > 0) {
+        if let Some(label) = &run.side_work {
+            add(kinds.entry(label.as_str()).or_default(), &run.own);
+        }
+    }
+    kinds
 }
 
 /// Returns the sum of all paid models, or of all others.
@@ -175,6 +195,26 @@ mod tests {
             list prices of 2026-11
         "#]]
         .assert_eq(&cost_text(&runs()[3..], "2026-11", 80));
+    }
+
+    #[test]
+    fn side_work_has_lines_of_its_own_and_counts_once() {
+        let mut all = runs()[3..].to_vec();
+        let side = |label: &str| RunSummary { side_work: Some(label.to_owned()), ..all[0].clone() };
+        let forks = [side("turn_summary"), side("supervisor"), side("turn_summary")];
+        all.extend(forks);
+        expect![[r#"
+            MODEL                  CALLS  INPUT  CACHED  WRITTEN  OUTPUT  COST
+            claude-sonnet-5-5      8      4.0k   0       0        80      $0.0040
+            of which supervisor    2      1.0k   0       0        20      $0.0010
+            of which turn_summary  4      2.0k   0       0        40      $0.0020
+            list prices of 2026-11
+        "#]]
+        .assert_eq(&cost_text(&all, "2026-11", usize::MAX));
+        let json = cost_json(&all, "2026-11");
+        assert_eq!(json["side_work"][1]["label"], "turn_summary");
+        assert_eq!(json["side_work"][1]["cost_usd"], 0.002);
+        assert_eq!(json["total"]["cost_usd"], 0.004);
     }
 
     #[test]

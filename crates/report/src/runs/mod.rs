@@ -70,6 +70,7 @@ mod sample {
             root: RunId::new("1m7g0c8g"),
             parent: None,
             job: false,
+            side_work: None,
             agent: "main".to_owned(),
             model: "claude-sonnet-5-5".to_owned(),
             provider: "anthropic".to_owned(),

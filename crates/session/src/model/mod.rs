@@ -1,7 +1,7 @@
 //! Models: their limits, abilities and prices, in a table that states its date.
 //!
-//! Start at [`Model::find`], and at [`settings_for`] for the settings of a request. An unknown model gets no
-//! special settings, because a provider refuses a request with a setting that the model lacks.
+//! Start at [`Model::find`], and at [`settings_for`] for the settings of a request. A model that rejects a setting does
+//! not get it. An unknown Claude model gets those of the newest ones; any other unknown model gets none.
 
 mod price;
 mod table;
@@ -166,6 +166,11 @@ impl Model {
         table::MODELS.iter().find(|model| contains_name(&id, model.family))
     }
 
+    /// Returns false for a family without a number, which is for models that are newer than the table.
+    pub fn is_exact(&self) -> bool {
+        self.family.contains(|c: char| c.is_ascii_digit())
+    }
+
     /// Returns the highest accepted effort that does not exceed `wanted`.
     pub fn effort(&self, wanted: Effort) -> Option<Effort> {
         self.efforts.iter().copied().filter(|effort| *effort <= wanted).max()
@@ -218,13 +223,15 @@ const MAX_TOKENS_OF_UNKNOWN: u64 = 8_192;
 
 /// Returns the settings of a request to a model, as far as the model supports them: effort `xhigh` for the main
 /// agent and `high` for a sub-agent, adaptive thinking, and no thinking on Haiku. An output limit is set if the
-/// dialect requires one.
+/// dialect requires one. An unknown Claude model is assumed to think adaptively, as all new ones do.
 pub fn settings_for(id: &str, dialect_of: Vendor, role: AgentRole) -> ModelSettings {
     let must_limit = dialect_of == Vendor::Anthropic;
     let Some(model) = Model::find(id) else {
+        let is_claude = must_limit && contains_name(&id.to_ascii_lowercase(), "claude");
         return ModelSettings {
+            thinking: is_claude.then_some(Thinking::Adaptive),
+            effort: is_claude.then_some(Effort::High),
             max_tokens: must_limit.then_some(MAX_TOKENS_OF_UNKNOWN),
-            ..ModelSettings::default()
         };
     };
     let quick = model.tier == Some(Tier::Haiku);
@@ -364,5 +371,11 @@ mod tests {
         assert_eq!(case("gpt-5.6-sol", Anthropic, Sub), (None, None, Some(32_000)));
         assert_eq!(case("mystery-1", Anthropic, Main), (None, None, Some(8_192)));
         assert_eq!(case("mystery-1", OpenAi, Sub), (None, None, None));
+        // Newer than the table: as the newest models that it knows.
+        assert_eq!(case("claude-opus-9", Anthropic, Main), (Some(Adaptive), Some("high"), Some(32_000)));
+        assert_eq!(case("claude-chorus-1", Anthropic, Sub), (Some(Adaptive), Some("high"), Some(8_192)));
+        assert_eq!(case("claude-chorus-1", OpenAi, Main), (None, None, None));
+        assert_eq!(case("claude-haiku-9", Anthropic, Main), (None, None, Some(8_192)));
+        assert_eq!(case("claude-3-opus-20240229", Anthropic, Main), (None, None, Some(4_096)));
     }
 }

@@ -1,7 +1,7 @@
 //! The table of models. The first matching family counts, so longer names come first.
 //!
-//! A family without a number is for models that are newer than the table. It has the highest price of its kind, and
-//! requests to it contain no setting that a newer model may have dropped.
+//! A family without a number is for models that are newer than the table. It has the highest price of its kind. Requests
+//! to it have the settings of the newest models; a provider that rejects them gets the request without them.
 
 use super::Effort::{High, Low, Max, Medium, XHigh};
 use super::price::{Price, anthropic, openai};
@@ -78,6 +78,7 @@ const UNLESS_TOLD: ThinkingColumns = (ThinkingControl::OptOut, ALL);
 const WHEN_TOLD: ThinkingColumns = (ThinkingControl::OptIn, ALL);
 const WHEN_TOLD_4_6: ThinkingColumns = (ThinkingControl::OptIn, ALL_BUT_XHIGH);
 const ON_BUDGET: ThinkingColumns = (ThinkingControl::Budget, NONE);
+const NEWER: ThinkingColumns = (ThinkingControl::OptIn, UP_TO_HIGH);
 const UNKNOWN: ThinkingColumns = (ThinkingControl::EffortOnly, NONE);
 
 const fn large(cache_minimum: u64) -> SizeColumns {
@@ -118,7 +119,7 @@ pub(super) const MODELS: &[Model] = &[
     claude("opus-4-1", OPUS, ON_BUDGET, small(1024, 32_000), anthropic(15.0, 75.0)),
     claude("opus-4", OPUS, ON_BUDGET, small(1024, 32_000), anthropic(15.0, 75.0)),
     claude("3-opus", OPUS, UNKNOWN, small(1024, 4_096), anthropic(15.0, 75.0)),
-    claude("opus", OPUS, UNKNOWN, small(4096, 32_000), anthropic(15.0, 75.0)),
+    claude("opus", OPUS, NEWER, small(4096, 32_000), anthropic(15.0, 75.0)),
     claude("sonnet-5-5", SONNET, UNLESS_TOLD, large(512), anthropic(2.0, 10.0)),
     claude("sonnet-5", SONNET, UNLESS_TOLD, large(1024), anthropic(2.0, 10.0)),
     claude("sonnet-4-6", SONNET, WHEN_TOLD_4_6, (1024, MILLION, 64_000), anthropic(3.0, 15.0)),
@@ -126,7 +127,7 @@ pub(super) const MODELS: &[Model] = &[
     claude("sonnet-4", SONNET, ON_BUDGET, small(1024, 64_000), anthropic(3.0, 15.0)),
     claude("3-7-sonnet", SONNET, ON_BUDGET, small(1024, 64_000), anthropic(3.0, 15.0)),
     claude("3-5-sonnet", SONNET, UNKNOWN, small(1024, 8_192), anthropic(3.0, 15.0)),
-    claude("sonnet", SONNET, UNKNOWN, small(4096, 32_000), anthropic(3.0, 15.0)),
+    claude("sonnet", SONNET, NEWER, small(4096, 32_000), anthropic(3.0, 15.0)),
     claude(
         "haiku-5-5",
         HAIKU,

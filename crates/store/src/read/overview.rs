@@ -37,7 +37,8 @@ pub(crate) fn runs(conn: &Connection, filter: &Filter) -> Result<Vec<RunSummary>
              UNION ALL SELECT runs.id FROM below JOIN runs ON runs.parent = below.id
          )
          SELECT r.id, r.thread, r.kind, r.root, r.parent, EXISTS (SELECT 1 FROM jobs WHERE run = r.id), r.agent,
-             r.model, r.provider, r.status, root.writer_pid, root.writer_start, r.created_at, r.ended_at, t.title
+             r.model, r.provider, r.status, root.writer_pid, root.writer_start, r.created_at, r.ended_at, t.title,
+             (SELECT label FROM forks WHERE run = r.id AND source = 'side_work')
          FROM runs r JOIN runs root ON root.id = r.root JOIN threads t ON t.id = r.thread
          WHERE (?1 IS NULL OR r.thread = ?1) AND {which} AND (?3 = 0 OR r.status IN ('running', 'waiting'))
          ORDER BY r.created_at DESC, r.rowid DESC LIMIT ?4"
@@ -69,6 +70,7 @@ fn summary(conn: &Connection, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
         created_at: row.get(12)?,
         ended_at: row.get(13)?,
         title: row.get(14)?,
+        side_work: row.get(15)?,
         own: own(conn, &id)?,
         inclusive: inclusive(conn, &id)?,
         id,

@@ -52,6 +52,20 @@ impl<'a> RunReads<'a> {
         self.store.read_all(|conn| fork(conn, &self.run))
     }
 
+    /// Returns the newest fork with this label and source that starts from one of its replies.
+    pub fn fork_at(&self, reply: Seq, label: &str, source: &str) -> Result<Option<RunId>, StoreError> {
+        self.store.read_all(|conn| {
+            let mut find = conn.prepare_cached(
+                "SELECT run FROM forks WHERE of_run = ?1 AND to_seq = ?2 AND label = ?3 AND source = ?4
+                 ORDER BY rowid DESC LIMIT 1",
+            )?;
+            let found = find.query_row(params![self.run.as_str(), reply, label, source], |row| {
+                Ok(RunId::new(columns::text(row, 0)?))
+            });
+            Ok(found.optional()?)
+        })
+    }
+
     /// Returns its last answered turn, the number of the reply, and the tool calls in it. A fork starts from
     /// there.
     pub fn last_turn(&self) -> Result<Option<(ModelCall, Seq, Vec<StoredToolCall>)>, StoreError> {

@@ -62,8 +62,12 @@ pub struct ToolSpec {
 /// The thinking mode of a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingConfig {
-    /// The model decides how much it thinks.
-    Adaptive,
+    /// The model decides how much it thinks. If `summarized`, the request asks for a summary of the thoughts by name,
+    /// because newer models return none otherwise.
+    Adaptive {
+        /// Asks for a summary of the thoughts.
+        summarized: bool,
+    },
     /// At most this number of tokens.
     Budget(u64),
     /// No thinking.

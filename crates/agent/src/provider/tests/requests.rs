@@ -137,17 +137,23 @@ async fn connections_are_used_again() {
 
 #[test]
 fn a_draft_gets_the_features_of_its_model() {
-    let settled = |model: &str, dialect, seat| {
+    let settle = |model: &str, dialect, seat, summarized| {
         let mut draft = Draft { model: model.to_owned(), ..Draft::default() };
-        apply_model_settings(&mut draft, dialect, seat);
+        apply_model_settings(&mut draft, dialect, seat, summarized);
         String::from_utf8(dialect.encode_request(&draft).expect("an empty request")).expect("UTF-8")
     };
+    let settled = |model: &str, dialect, seat| settle(model, dialect, seat, true);
     let opus = settled("claude-opus-5", Dialect::AnthropicMessages, AgentRole::Main);
     assert!(
         opus.contains(
-            r#""max_tokens":64000,"thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}"#
-        )
+            r#""max_tokens":64000,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"xhigh"}"#
+        ),
+        "{opus}"
     );
+    let plain = settle("claude-opus-5", Dialect::AnthropicMessages, AgentRole::Main, false);
+    assert!(plain.contains(r#""thinking":{"type":"adaptive"},"#), "{plain}");
+    let none = settled("claude-sonnet-4-5", Dialect::AnthropicMessages, AgentRole::Main);
+    assert!(!none.contains("thinking") && !none.contains("output_config"), "{none}");
     let sol = settled("gpt-5.6-sol", Dialect::OpenAiResponses, AgentRole::Sub);
     assert!(sol.contains(r#""reasoning":{"effort":"high"}"#) && !sol.contains("max_output_tokens"), "{sol}");
     let unknown = settled("mystery-1", Dialect::OpenAiChat, AgentRole::Main);

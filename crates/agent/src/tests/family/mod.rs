@@ -1,6 +1,7 @@
 //! Trees of runs: sub-agents that are waited for, that work in the background, that are stopped and taken up again.
 
 mod bounds;
+mod fork_agents;
 mod forking;
 mod jobs;
 mod many;
@@ -8,6 +9,7 @@ mod messaging;
 mod play;
 mod restarts;
 mod shapes;
+mod side_work;
 mod spawning;
 mod stopping;
 mod unkept;

@@ -49,6 +49,9 @@ const USER: &str = r#"# Defaults of `offshoot run` in all folders. The `offshoot
 # Model: opus, sonnet or haiku, a model id, or PROVIDER/ID.
 #model = "sonnet"
 
+# False: requests do not ask for summaries of a model's thoughts.
+#thinking_summaries = false
+
 # Sandbox for commands. "off" gives them all of your rights.
 #sandbox = "on"
 
@@ -97,6 +100,15 @@ const USER: &str = r#"# Defaults of `offshoot run` in all folders. The `offshoot
 #matcher = "bash"
 #command = "sh hooks/check.sh"
 #timeout = 60
+
+# Forks that work beside the main agent; see docs/guide/forks.md.
+#[side_work]
+#turn_summary = true
+#prompt_suggestion = true
+#session_memory = true
+# true, or a question; asked after every 10 model turns, or after `every`.
+#supervisor = "Is it going in circles?"
+#every = 10
 
 # An MCP tool server: a command, or a `url`.
 #[mcp.files]

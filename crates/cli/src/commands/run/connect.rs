@@ -11,8 +11,8 @@ use store::Run;
 
 use super::board::Board;
 use super::failure::failure;
-use super::open::{OpenRun, StartMode, workspace};
-use super::options::RunOptions;
+use super::open::{OpenRun, workspace};
+use super::options::{RunOptions, StartMode};
 use super::output::{DeferredPause, JsonOutput, OutputError, TextOutput};
 use super::prior_requests::prior_requests;
 use super::provider::ProviderConnection;
@@ -82,6 +82,7 @@ impl Connection {
             folder_skills: Some(Arc::clone(&agent.folder_skills)),
             agents: Arc::clone(&agent.agents),
             tiers: Arc::new(provider.tiers.clone()),
+            thinking_summaries: provider.defaults.thinking_summaries.unwrap_or(true),
             tree_limits: TreeLimits {
                 leave_jobs: args.leave_jobs,
                 ask_for_background: args.permissions.ask_for_background,

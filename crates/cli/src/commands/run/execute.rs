@@ -1,18 +1,21 @@
 //! Starts the run, and runs it until it ends or a signal stops it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{
-    ForkPermissions, ForkRequest, Kernel, ResumeOverrides, RunError, RunLimits, RunOutcome, StartRequest,
-    StopHandle, StopRequest,
+    Kernel, ResumeOverrides, RunError, RunLimits, RunOutcome, SideWorker, StartRequest, StopHandle,
+    StopRequest,
 };
 use session::RunId;
 use store::RunStatus;
 
 use super::board::Board;
 use super::connect::Connection;
-use super::open::{StartMode, deny_rules};
-use super::options::RunOptions;
+use super::fork_args::fork_request;
+use super::open::deny_rules;
+use super::options::{RunOptions, StartMode};
+use super::side_work;
 use crate::signals::Signals;
 
 /// Time after a pause in which a second Ctrl-C still ends the run.
@@ -22,6 +25,7 @@ const SECOND_INTERRUPT: Duration = Duration::from_secs(1);
 pub(super) struct StartedRun {
     pub(super) id: RunId,
     pub(super) kernel: Kernel,
+    side_work: Option<Arc<SideWorker>>,
 }
 
 /// Creates, resumes or forks the run.
@@ -34,11 +38,14 @@ pub(super) async fn start(options: &RunOptions, connection: &Connection) -> Resu
             (row.id.clone(), own)
         }
         (StartMode::Fork, Some(row)) => {
-            kernel.start_fork(&row.id, &fork_request(options, connection)).await?
+            let fork = fork_request(&options.args, agent, &kernel.tools);
+            kernel.start_fork(&row.id, &fork).await?
         }
         _ => (kernel.start(start_request(options, connection)).await?, kernel.clone()),
     };
-    Ok(StartedRun { id, kernel })
+    let settings = &connection.provider.defaults.side_work;
+    let (kernel, side_work) = side_work::attach(&options.args.side_work, settings, kernel, &id);
+    Ok(StartedRun { id, kernel, side_work })
 }
 
 fn start_request(options: &RunOptions, connection: &Connection) -> StartRequest {
@@ -60,16 +67,6 @@ fn start_request(options: &RunOptions, connection: &Connection) -> StartRequest 
             max_budget_tokens: limits.max_budget_tokens,
             ..RunLimits::of(&provider.model_id)
         },
-    }
-}
-
-fn fork_request(options: &RunOptions, connection: &Connection) -> ForkRequest {
-    let prompt = connection.agent.prompt.clone().unwrap_or_default();
-    let deny = options.args.permissions.deny.clone();
-    ForkRequest {
-        max_turns: options.args.limits.max_steps,
-        permissions: ForkPermissions { deny, ..ForkPermissions::default() },
-        ..ForkRequest::new(prompt, "side question", "run --fork-of")
     }
 }
 
@@ -107,6 +104,10 @@ pub(super) async fn run_to_end(
         }
         result => result,
     };
+    if let Some(worker) = &started.side_work {
+        let status = result.as_ref().ok().map(|outcome| outcome.status);
+        side_work::finish(worker, status, signals).await;
+    }
     connection.events.release();
     result
 }

@@ -34,7 +34,10 @@ pub(super) fn failure(error: RunError) -> anyhow::Error {
         RunError::NoForkPoint(run) => {
             (ExitKind::Usage, Some(format!("complete a turn first: `offshoot run --resume {run}`")))
         }
-        RunError::CacheLost(_) => (ExitKind::Usage, None),
+        RunError::CacheLost(_) | RunError::ForkRefused(_) => (ExitKind::Usage, None),
+        RunError::TranscriptNotKept(_) => {
+            (ExitKind::Usage, Some("fork its parent again: `offshoot run --fork-of RUN 'prompt'`".into()))
+        }
         RunError::NotMain { root, .. } => (ExitKind::Usage, Some(format!("offshoot run --resume {root}"))),
         RunError::NoSummary => (ExitKind::Outside, None),
         _ => (ExitKind::Bug, None),

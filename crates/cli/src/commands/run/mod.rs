@@ -8,6 +8,7 @@ mod call_words;
 mod connect;
 mod execute;
 mod failure;
+mod fork_args;
 mod open;
 mod options;
 mod outcome;
@@ -16,6 +17,7 @@ mod prior_requests;
 mod provider;
 mod question;
 mod selection;
+mod side_work;
 mod task_lines;
 
 use std::path::PathBuf;
@@ -23,8 +25,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::connect::Connection;
+use self::fork_args::ForkArgs;
 use self::open::OpenRun;
 use self::options::RunOptions;
+use self::side_work::SideWorkArgs;
 use crate::failure::{ExitKind, OrFail};
 use crate::signals::Signals;
 
@@ -56,14 +60,15 @@ pub(crate) struct Args {
     /// Model: opus, sonnet or haiku, a model id, or PROVIDER/ID
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Agent to run, by its name in `offshoot agents check`; a resumed run keeps its agent
+    /// Agent to run, by its name in `offshoot agents check`; a resumed run keeps its agent. A fork keeps its parent's
+    /// messages and gets this agent's instructions and tools
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     agent: Option<String>,
     /// Resume a run; the beginning of its id is enough
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
     /// Ask a side question with the context and the prompt cache of a run, which stays unchanged
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["resume", "agent", "model"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["resume", "model"])]
     fork_of: Option<String>,
     #[command(flatten)]
     script: ScriptArgs,
@@ -76,6 +81,10 @@ pub(crate) struct Args {
     /// End when the main agent has finished, and pause its jobs instead of waiting for them
     #[arg(long)]
     leave_jobs: bool,
+    #[command(flatten)]
+    side_work: SideWorkArgs,
+    #[command(flatten)]
+    fork: ForkArgs,
 }
 
 /// Options of a scripted model.

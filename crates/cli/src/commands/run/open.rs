@@ -7,18 +7,10 @@ use store::{Run, Store};
 
 use super::Args;
 use super::failure::failure;
-use super::options::RunOptions;
+use super::options::{RunOptions, StartMode};
 use super::selection::AgentSelection;
 use crate::failure::{ExitKind, OrFail};
 use crate::journal;
-
-/// Relation of the new work to an earlier run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum StartMode {
-    New,
-    Resume,
-    Fork,
-}
 
 /// The journal with the run to work on.
 pub(super) struct OpenRun {
@@ -52,8 +44,11 @@ impl OpenRun {
         }
         let folder = folder(row.as_ref())?;
         let rules = permission_rules(args, row.as_ref())?;
-        let agent =
-            AgentSelection::find(&folder, args.agent.as_deref(), options.prompt.clone(), row.is_some())?;
+        let agent = AgentSelection::find(&folder, args.agent.as_deref(), options.prompt.clone(), mode)?;
+        if let (StartMode::Resume, true, Some(row)) = (mode, agent.is_fork(), &row) {
+            status!("the command has `context: fork`: it runs in a fork, and run {} stays as it is", row.id);
+        }
+        let mode = if agent.is_fork() { StartMode::Fork } else { mode };
         Ok(Self { store, mode, row, folder, rules, agent })
     }
 }

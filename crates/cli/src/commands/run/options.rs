@@ -8,6 +8,14 @@ use session::RunId;
 use super::Args;
 use crate::failure::{ExitKind, OrFail};
 
+/// Relation of the new work to an earlier run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartMode {
+    New,
+    Resume,
+    Fork,
+}
+
 /// Checked arguments of a run.
 pub(super) struct RunOptions {
     pub(super) args: Args,
@@ -26,6 +34,8 @@ impl RunOptions {
         if prompt.is_none() && args.resume.is_none() {
             return Err(anyhow::anyhow!("no prompt given")).or_fail_with(ExitKind::Usage, prompt_hint);
         }
+        args.fork.check(args.fork_of.is_some())?;
+        args.side_work.check()?;
         let max_budget_microusd = args.limits.max_budget_usd.map(microusd).transpose()?;
         Ok(Self { prompt, max_budget_microusd, id: run_id()?, clock: clock()?, args })
     }

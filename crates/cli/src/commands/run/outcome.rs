@@ -21,7 +21,7 @@ pub(super) fn report(
     options: &RunOptions,
     output_error: Option<std::io::Error>,
 ) -> anyhow::Result<ExitCode> {
-    let StartedRun { id, kernel } = started;
+    let StartedRun { id, kernel, .. } = started;
     let script = options.args.script.path.as_deref();
     let in_memory = kernel.store.in_memory();
     let is_stored = in_memory.is_none();

@@ -308,12 +308,33 @@ fn root_note(event: &EventKind) -> Option<String> {
             let what = Tone::Warning.paint(&format!("attempt {attempt} failed"));
             format!("{what}: {}; retrying in {wait}", plain(error))
         }
+        EventKind::SideWork { label, error: Some(error), .. } => {
+            format!("{} {} failed: {}", failed(), label.replace('_', " "), short(error))
+        }
+        EventKind::SideWork { label, text: Some(text), is_reminder, .. } => {
+            let reminded = if *is_reminder { " (the agent is reminded)" } else { "" };
+            format!("{} {}{reminded}: {}", Tone::Faint.paint("·"), label.replace('_', " "), plain(text))
+        }
+        EventKind::SettingsDropped { model, settings, error } => {
+            let what = Tone::Warning.paint(&format!(
+                "the provider rejects {} for `{}`",
+                settings.join(" and "),
+                plain(model)
+            ));
+            format!("{what}: {}; continuing without", short(error))
+        }
         // With 0 jobs, the wait is over already.
         EventKind::Waiting { jobs: 1 } => "· waiting for 1 job".to_owned(),
         EventKind::Waiting { jobs } if *jobs > 0 => format!("· waiting for {jobs} jobs"),
         EventKind::ForkEnded(fork) => {
             let rate = fork.hit_rate.map(|rate| format!("; {:.1} % of its input was cached", rate * 100.0));
-            format!("· fork `{}` ended{}", plain(&fork.label), rate.unwrap_or_default())
+            let differs = match fork.differs.as_slice() {
+                [] => String::new(),
+                parts => {
+                    format!("; its agent has other {}, so it shares less of the cache", parts.join(" and "))
+                }
+            };
+            format!("· fork `{}` ended{}{differs}", plain(&fork.label), rate.unwrap_or_default())
         }
         EventKind::Compacted { .. } => "the conversation was replaced by a summary".to_owned(),
         _ => return None,

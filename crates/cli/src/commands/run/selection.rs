@@ -6,6 +6,7 @@ use std::sync::Arc;
 use agent::definition::{Agent, ChooseError, DefinitionKind, FolderSkills, GENERAL, Skill, choose};
 use agent::{RuleList, Skill as AvailableSkill, Toolbox};
 
+use super::options::StartMode;
 use crate::commands::agents::not_accepted;
 use crate::definitions::FolderDefinitions;
 use crate::failure::{ExitKind, OrFail, classify};
@@ -26,15 +27,17 @@ pub(super) struct AgentSelection {
     pub(super) agents: Arc<[Agent]>,
     agent: Option<Agent>,
     command: Option<Skill>,
+    is_fork: bool,
 }
 
 impl AgentSelection {
-    /// Finds the agent by its name, or by the slash command of the prompt. A resumed run keeps its agent.
+    /// Finds the agent by its name, or by the slash command of the prompt. A resumed run keeps its agent, and a slash command
+    /// with `context: fork` runs in a fork of it.
     pub(super) fn find(
         here: &Path,
         name: Option<&str>,
         prompt: Option<String>,
-        is_resumed: bool,
+        mode: StartMode,
     ) -> anyhow::Result<Self> {
         let definitions = FolderDefinitions::load(here)?;
         let (command, prompt) = match prompt {
@@ -47,12 +50,13 @@ impl AgentSelection {
             },
             None => (None, None),
         };
+        let is_fork = mode == StartMode::Fork
+            || mode == StartMode::Resume && command.as_ref().is_some_and(|command| command.in_fork);
+        let is_new = mode == StartMode::New;
         let agent = match (name, command.as_ref().and_then(|command| command.agent.as_deref())) {
             (Some(name), _) => Some(find_agent(&definitions, name)?),
-            (None, Some(name)) if !is_resumed => agent_of_command(&definitions, name)?,
-            (None, None) if !is_resumed && is_main_disabled(&definitions) => {
-                Some(default_agent(&definitions)?)
-            }
+            (None, Some(name)) if is_new || is_fork => agent_of_command(&definitions, name)?,
+            (None, None) if is_new && is_main_disabled(&definitions) => Some(default_agent(&definitions)?),
             _ => None,
         };
         let unaccepted = definitions.unaccepted();
@@ -68,7 +72,32 @@ impl AgentSelection {
             agents: definitions.all.agents.into(),
             agent,
             command,
+            is_fork,
         })
+    }
+
+    /// Returns whether the prompt runs in a fork of the earlier run.
+    pub(super) fn is_fork(&self) -> bool {
+        self.is_fork
+    }
+
+    /// Returns the agent that a fork runs as, if it is not its parent's.
+    pub(super) fn fork_agent(&self) -> Option<String> {
+        self.agent.as_ref().map(|agent| agent.name.clone())
+    }
+
+    /// Returns the slash command that a fork follows.
+    pub(super) fn fork_command(&self) -> Option<&str> {
+        self.command.as_ref().filter(|command| command.in_fork).map(|command| command.name.as_str())
+    }
+
+    /// Returns the rules that limit a fork to the tools of its slash command. The tools in the request stay the parent's.
+    pub(super) fn command_rules(&self, all: &Toolbox) -> Vec<(RuleList, String)> {
+        let Some(tools) = self.command.as_ref().and_then(|command| command.tools.as_ref()) else {
+            return Vec::new();
+        };
+        let left_out = all.names().filter(|name| !tools.has(name));
+        left_out.map(|name| (RuleList::Deny, name.to_owned())).chain(tools.only()).collect()
     }
 
     /// Returns the instructions of the agent, in addition to those of all agents.

@@ -40,7 +40,8 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
 fn thinking(thinking: ThinkingConfig) -> String {
     let object = |kind: &str| Object::new().text("type", kind);
     match thinking {
-        ThinkingConfig::Adaptive => object("adaptive"),
+        ThinkingConfig::Adaptive { summarized: false } => object("adaptive"),
+        ThinkingConfig::Adaptive { summarized: true } => object("adaptive").text("display", "summarized"),
         ThinkingConfig::Budget(tokens) => object("enabled").number("budget_tokens", tokens),
         ThinkingConfig::Off => object("disabled"),
     }

@@ -38,7 +38,7 @@ pub(in crate::dialect) fn encode_request(draft: &Draft) -> Result<String, Encode
 }
 
 fn reasoning(draft: &Draft) -> Option<String> {
-    let shown = matches!(draft.thinking, Some(ThinkingConfig::Adaptive | ThinkingConfig::Budget(_)));
+    let shown = matches!(draft.thinking, Some(ThinkingConfig::Adaptive { .. } | ThinkingConfig::Budget(_)));
     let object = Object::new().maybe("effort", draft.effort.as_deref().map(quote));
     (shown || draft.effort.is_some()).then(|| object.maybe("summary", shown.then(|| quote("auto"))).json())
 }

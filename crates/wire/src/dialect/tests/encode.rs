@@ -47,7 +47,7 @@ fn request(dialect: Dialect, expected: Expect) {
         model: "m".to_owned(),
         max_tokens: Some(9),
         stream: true,
-        thinking: Some(ThinkingConfig::Adaptive),
+        thinking: Some(ThinkingConfig::Adaptive { summarized: false }),
         effort: Some("high".to_owned()),
         extra: vec![("temperature".to_owned(), "1.0".to_owned())],
         tools: vec![

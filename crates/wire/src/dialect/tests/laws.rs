@@ -132,7 +132,7 @@ fn draft(dialect: Dialect) -> impl Strategy<Value = Draft> {
             model: "m".to_owned(),
             max_tokens: limits.0,
             stream: limits.1,
-            thinking: Some(ThinkingConfig::Adaptive),
+            thinking: Some(ThinkingConfig::Adaptive { summarized: false }),
             effort: Some("high".to_owned()),
             extra: vec![("metadata".to_owned(), r#"{"user_id": "u"}"#.to_owned())],
             tools,
