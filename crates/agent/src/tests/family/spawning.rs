@@ -176,3 +176,19 @@ async fn a_model_of_another_provider_is_refused() {
     stage.go(&run).await;
     assert!(stage.results("m")[0].contains("has no model `"), "{:?}", stage.results("m"));
 }
+
+#[tokio::test]
+async fn each_agent_gets_the_instructions_of_a_folder_itself() {
+    let read = r#"read{"path":"src/a.txt"}"#;
+    let calls = format!(r#"spawn_sub_agent{{"prompt":"Look."}} + {read}"#);
+    let stage = Stage::new(&[("Do it.", &[read, &calls, "Done."]), ("Look.", &[read, "Seen."])]);
+    let folder = stage.room.folder.path().join("w/src");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("AGENTS.md"), "outer rules").expect("written");
+    std::fs::write(folder.join("a.txt"), "a").expect("written");
+    stage.run("Do it.").await;
+    for run in ["m", "m-4-0"] {
+        assert_eq!(stage.said_to(run).matches("outer rules").count(), 1, "{run}: {}", stage.said_to(run));
+        assert_eq!(stage.store().run(&RunId::new(run)).folder_notes().expect("notes").len(), 1);
+    }
+}
