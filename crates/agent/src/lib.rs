@@ -112,7 +112,7 @@ pub use request::rebuild_request;
 pub use settings::{ForkSettings, RunLimits, RunSettings};
 pub use shell::{Processes, ShellConfig, run_sandbox_step};
 pub use side_fork::ForkOutcome;
-pub use side_work::{SideWork, SideWorker, Supervisor};
+pub use side_work::{AgentSupervisor, SideWork, SideWorker};
 pub use start::StartRequest;
 pub use stop::{StopHandle, StopRequest, StopSignal};
 pub use tool::{Digest, Policy, SeenFile, Tool, ToolContext, ToolOutput, Toolbox};

@@ -15,7 +15,7 @@ use store::RunStatus;
 use tokio::task::JoinSet;
 
 pub(crate) use plan::SideWorkTable;
-pub use plan::{SideWork, Supervisor};
+pub use plan::{AgentSupervisor, SideWork};
 
 use crate::event::{EventKind, EventSink, RunEvent};
 use crate::kernel::Kernel;

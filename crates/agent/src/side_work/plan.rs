@@ -15,19 +15,19 @@ pub struct SideWork {
     /// Keeps notes about the conversation as a memory of its thread.
     pub session_memory: bool,
     /// Watches the agent while it works.
-    pub supervisor: Option<Supervisor>,
+    pub supervisor: Option<AgentSupervisor>,
 }
 
 /// A question that is asked about the agent's work at intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Supervisor {
+pub struct AgentSupervisor {
     /// The question.
     pub question: String,
     /// The number of model turns between two questions.
     pub every: u32,
 }
 
-impl Supervisor {
+impl AgentSupervisor {
     /// The default question.
     pub const QUESTION: &str = "Is the agent going in circles, or has it lost sight of what was asked?";
     /// The default interval.
@@ -122,15 +122,17 @@ impl SideWorkTable {
         if let Some(setting) = &self.supervisor {
             let question = match setting.get_ref() {
                 SupervisorSetting::Switch(false) => None,
-                SupervisorSetting::Switch(true) => Some(Supervisor::QUESTION),
+                SupervisorSetting::Switch(true) => Some(AgentSupervisor::QUESTION),
                 SupervisorSetting::Question(question) if question.trim().is_empty() => {
                     let why = "the question of the supervisor is empty".to_owned();
                     return Err((setting.span().start, why, "supervisor = true".to_owned()));
                 }
                 SupervisorSetting::Question(question) => Some(question.as_str()),
             };
-            plan.supervisor = question
-                .map(|question| Supervisor { question: question.to_owned(), every: Supervisor::EVERY });
+            plan.supervisor = question.map(|question| AgentSupervisor {
+                question: question.to_owned(),
+                every: AgentSupervisor::EVERY,
+            });
         }
         if let Some(every) = &self.every {
             let (at, number) = (every.span().start, *every.get_ref());
@@ -140,7 +142,7 @@ impl SideWorkTable {
             };
             if number == 0 {
                 let why = "`every` must be at least 1".to_owned();
-                return Err((at, why, format!("every = {}", Supervisor::EVERY)));
+                return Err((at, why, format!("every = {}", AgentSupervisor::EVERY)));
             }
             supervisor.every = number;
         }

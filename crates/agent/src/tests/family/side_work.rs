@@ -65,7 +65,7 @@ fn after_turn() -> SideWork {
 }
 
 fn supervised(every: u32) -> SideWork {
-    let supervisor = Some(Supervisor { question: QUESTION.to_owned(), every });
+    let supervisor = Some(AgentSupervisor { question: QUESTION.to_owned(), every });
     SideWork { supervisor, ..SideWork::default() }
 }
 

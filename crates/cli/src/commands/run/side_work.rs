@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Kernel, SideWork, SideWorker, Supervisor};
+use agent::{AgentSupervisor, Kernel, SideWork, SideWorker};
 use session::RunId;
 use store::{RunKind, RunStatus};
 
@@ -33,9 +33,9 @@ impl SideWorkArgs {
 
     /// Returns the side work of the settings and of the command line.
     fn plan(&self, settings: &SideWork) -> SideWork {
-        let supervisor = self.supervise.as_ref().map(|question| Supervisor {
+        let supervisor = self.supervise.as_ref().map(|question| AgentSupervisor {
             question: question.clone(),
-            every: self.every.unwrap_or(Supervisor::EVERY),
+            every: self.every.unwrap_or(AgentSupervisor::EVERY),
         });
         SideWork { supervisor: supervisor.or_else(|| settings.supervisor.clone()), ..settings.clone() }
     }
