@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use session::ThreadId;
-use store::{Memory, SeenFile, StoreError, Task, TaskAttempt, Thread};
+use store::{Memory, SeenFile, Task, TaskAttempt, Thread};
 
 use crate::definition::Skill;
 use crate::error::RunError;
@@ -48,7 +48,7 @@ impl Kernel {
             memory_list(&reads.memory(None::<&ThreadId>)?),
             Some(fenced(&prompts::workspace(workspace))),
             Some(prompts::today(&self.clock.now())),
-            recent(reads.threads_in(workspace, THREADS))?,
+            recent(&self.recent_threads(workspace)?),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         Ok(format!("<context>\n{}\n</context>", parts.join("\n\n")))
@@ -56,6 +56,15 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// Returns the newest conversations in a folder. A replay sees those that the recorded run saw.
+    fn recent_threads(&self, workspace: &str) -> Result<Vec<Thread>, RunError> {
+        let limit = if self.recent_before.is_some() { usize::MAX } else { THREADS };
+        let mut threads = self.store.main().threads_in(workspace, limit)?;
+        threads.retain(|thread| self.recent_before.is_none_or(|before| thread.created_at < before));
+        threads.truncate(THREADS);
+        Ok(threads)
+    }
+
     /// Returns the context of a sub-agent: nothing of its parent's conversation.
     pub(crate) fn sub_context(&self, parent: &Run, task: Option<&Task>) -> Result<String, RunError> {
         let parts = [
@@ -179,14 +188,13 @@ pub(crate) fn memory_list(kept: &[Memory]) -> Option<String> {
     })
 }
 
-fn recent(threads: Result<Vec<Thread>, StoreError>) -> Result<Option<String>, RunError> {
-    let threads = threads?;
+fn recent(threads: &[Thread]) -> Option<String> {
     let listed: String = threads.iter().map(recent_line).collect();
-    Ok((!threads.is_empty()).then(|| {
+    (!threads.is_empty()).then(|| {
         format!(
             "Recent conversations in this folder, newest first (search them with `sessions_search`):{listed}"
         )
-    }))
+    })
 }
 
 /// Returns a line about a conversation: title, number of messages, and the beginning of the last answer. It has no id and no

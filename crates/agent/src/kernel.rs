@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use session::RunId;
-use store::{RunKind, Store};
+use store::{Millis, RunKind, Store};
 
 use crate::cache_warmup::CacheWarmup;
 use crate::clock::RunClock;
@@ -56,6 +56,8 @@ pub struct Kernel {
     pub asker: Arc<dyn Approver>,
     /// The time.
     pub clock: RunClock,
+    /// Hides conversations that began later from new ones: the start of a replayed recording.
+    pub recent_before: Option<Millis>,
     /// Receives the events of runs.
     pub events: Arc<dyn EventSink>,
 }

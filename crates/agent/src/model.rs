@@ -4,7 +4,7 @@ use bytes::Bytes;
 use wire::dialect::Dialect;
 
 use crate::future::BoxFuture;
-use crate::provider::{AttemptEvent, FailureKind, HttpAttempt, ProviderClient};
+use crate::provider::{AttemptEvent, FailureKind, HttpAttempt, ProviderClient, RequestSender};
 
 /// Sends requests to a model.
 pub trait ModelClient: Send + Sync {
@@ -14,10 +14,11 @@ pub trait ModelClient: Send + Sync {
     /// Redacts the key in the received bytes of a dropped attempt.
     fn hide_key(&self, _bytes: &mut Vec<u8>) {}
 
-    /// Makes one attempt to send a request and read its reply.
+    /// Makes one attempt to send a request of a run and read its reply.
     fn attempt<'a>(
         &'a self,
         body: Bytes,
+        sender: &'a RequestSender,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
     ) -> BoxFuture<'a, HttpAttempt>;
 }
@@ -34,9 +35,10 @@ impl ModelClient for ProviderClient {
     fn attempt<'a>(
         &'a self,
         body: Bytes,
+        sender: &'a RequestSender,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
     ) -> BoxFuture<'a, HttpAttempt> {
-        Box::pin(Self::attempt(self, body, on))
+        Box::pin(self.attempt_for(body, Some(sender), on))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::error::RunError;
 use crate::event::EventKind;
 use crate::head;
 use crate::provider::{
-    AttemptEvent, CompleteReply, HttpAttempt, ProviderFailure, RetryAdvice, RetryDecision,
+    AttemptEvent, CompleteReply, HttpAttempt, ProviderFailure, RequestSender, RetryAdvice, RetryDecision,
 };
 use crate::request;
 use crate::run::Run;
@@ -468,8 +468,9 @@ async fn attempt(
             run.emit(EventKind::Provisional { part: block, text: text.to_owned() });
         }
     };
+    let sender = RequestSender { root: run.row.root.clone(), run: run.id().clone() };
     tokio::select! {
-        attempt = run.kernel.model.attempt(request.body.clone(), &mut on) => Ok(attempt),
+        attempt = run.kernel.model.attempt(request.body.clone(), &sender, &mut on) => Ok(attempt),
         () = run.stop.wait_for(StopRequest::Pause) => {
             dropped.ended_at = millis(SystemTime::now());
             Err(dropped)

@@ -1,11 +1,11 @@
 //! Makes one recording, from the first byte to the seal, for any upstream and any command.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
+use proxy::{BindError, BoundProxy, RecordingProxy, Upstream, UpstreamStatus, Upstreams};
 use recording::{
     Command, CreateError, FinishedRecording, FolderDisk, Manifest, Recorder, RecordingOptions, SealError,
     iso, load_or_create_key,
@@ -27,6 +27,8 @@ pub(crate) struct RecordingPlan {
     /// Option that named the folder.
     pub(crate) flag: &'static str,
     pub(crate) listen: SocketAddr,
+    /// True if other machines may reach the address.
+    pub(crate) allow_remote: bool,
     /// Maximum wait for calls in flight.
     pub(crate) drain: Duration,
     /// Command to record. Without one, the proxy serves until a signal comes.
@@ -81,9 +83,7 @@ impl RecordingPlan {
         redactor.learn_env(std::env::vars_os().map(|(name, value)| {
             (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
         }));
-        let bound = RecordingProxy::bind(self.listen)
-            .await
-            .or_fail_with(ExitKind::Usage, || listen_hint(self.listen))?;
+        let bound = self.bind().await.or_fail_with(ExitKind::Usage, || listen_hint(self.listen))?;
         let addr = bound.addr();
         let mut settings = settings(&self, addr);
         let recorder = Recorder::create(&mut settings, redactor, |dir| Box::new(FolderDisk::new(dir)))
@@ -91,6 +91,23 @@ impl RecordingPlan {
         let capture = bound.start(self.upstreams.clone(), recorder.clone());
         Ok(ActiveRecording { plan: self, addr, settings, recorder, capture })
     }
+}
+
+impl RecordingPlan {
+    async fn bind(&self) -> Result<BoundProxy, BindError> {
+        if !self.allow_remote || self.listen.ip().is_loopback() {
+            return RecordingProxy::bind(self.listen).await;
+        }
+        let failed = |source| BindError::Bind { addr: self.listen, source };
+        let listener = TcpListener::bind(self.listen).map_err(failed)?;
+        warn_remote(self.listen);
+        RecordingProxy::from_listener(listener).map_err(failed)
+    }
+}
+
+/// Warns that others can reach an address.
+pub(crate) fn warn_remote(listen: SocketAddr) {
+    warning!("everyone who reaches `{listen}` can use the provider through it; the traffic is not protected");
 }
 
 /// A recording in progress.
@@ -155,11 +172,17 @@ impl ActiveRecording {
     }
 }
 
+/// Variable with the start of the recording that answers a command.
+pub(crate) const RECORDED_AT: &str = "OFFSHOOT_RECORDED_AT";
+
+/// Key for a script or a replay, which does not check it.
+pub(crate) const NO_KEY: &str = "offshoot-needs-none";
+
 /// Returns keys for a command that has none. The server that answers does not check them.
 fn placeholder_keys() -> Vec<(String, String)> {
     let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].into_iter();
     let missing = keys.filter(|name| std::env::var_os(name).is_none());
-    missing.map(|name| (name.to_owned(), "offshoot-needs-none".to_owned())).collect()
+    missing.map(|name| (name.to_owned(), NO_KEY.to_owned())).collect()
 }
 
 /// Returns the variables of a command whose model is replaced by a `script` or a `replay`. It needs no key and costs
@@ -187,7 +210,7 @@ pub(crate) fn check_command(command: &[String]) -> anyhow::Result<()> {
 fn listen_hint(listen: SocketAddr) -> String {
     if !listen.ip().is_loopback() {
         let port = listen.port();
-        return format!("use loopback, because the traffic is not protected: `--listen 127.0.0.1:{port}`");
+        return format!("use `--listen 127.0.0.1:{port}`, or add `--allow-remote` for containers");
     }
     format!("omit `--listen` to use any free port, or see `ss -ltnp 'sport = :{}'`", listen.port())
 }
@@ -223,6 +246,7 @@ fn create_failure(error: CreateError, out: &Path, flag: &str) -> anyhow::Error {
 /// Returns the variables that direct a command to the proxy. A provider is recognised by its prefix or host. A single
 /// upstream serves all providers.
 pub(crate) fn base_urls(upstreams: &Upstreams, addr: SocketAddr) -> Vec<(String, String)> {
+    let addr = local(addr);
     let mut variables = vec![("OFFSHOOT_PROXY_URL".to_owned(), format!("http://{addr}"))];
     let is_single = upstreams.iter().count() == 1;
     for (name, variable) in [("anthropic", "ANTHROPIC_BASE_URL"), ("openai", "OPENAI_BASE_URL")] {
@@ -247,6 +271,16 @@ pub(crate) fn warn_unsearched(parts: &[String], dir: &Path) {
         warning!("not searched for secrets: {}", counted((parts.len() - SHOWN) as u64, "more part"));
         hint!("see `unsearched` in `{}/recording.json`", dir.display());
     }
+}
+
+/// Returns the address at which this machine reaches a listener.
+fn local(addr: SocketAddr) -> SocketAddr {
+    let ip = match addr.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, addr.port())
 }
 
 /// Warns of files that may hold a secret that no rule knows.

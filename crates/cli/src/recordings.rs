@@ -21,14 +21,29 @@ pub(crate) fn run_or_folder(store: &Store, beginning: &str) -> anyhow::Result<Ru
     })
 }
 
-/// Parses the folder of a recording. The folder of a golden means its accepted run.
+/// Parses the folder of a recording. The folder of a golden means its accepted run, and a scenario's folder of captures
+/// the newest one.
 pub(crate) fn recording_at() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|typed| resolve_golden(&typed))
 }
 
-/// Returns the accepted run of a golden, or the folder itself.
+/// Returns the accepted run of a golden, the newest capture of a scenario, or the folder itself.
 fn resolve_golden(dir: &Path) -> Result<PathBuf, GoldenError> {
-    if dir.join(GOLDEN_FILE).is_file() { ScenarioFolder::new(dir).accepted_run() } else { Ok(dir.to_owned()) }
+    if dir.join(GOLDEN_FILE).is_file() {
+        return ScenarioFolder::new(dir).accepted_run();
+    }
+    Ok(newest_capture(dir).unwrap_or_else(|| dir.to_owned()))
+}
+
+/// Returns the newest recording in a folder that holds only folders. Captures are named by their time.
+fn newest_capture(dir: &Path) -> Option<PathBuf> {
+    let entries: Vec<_> = std::fs::read_dir(dir).ok()?.flatten().collect();
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    if !entries.iter().all(is_folder) {
+        return None;
+    }
+    let runs = entries.iter().map(std::fs::DirEntry::path);
+    runs.filter(|run| run.join("recording.json").is_file()).max()
 }
 
 /// Parses the folder of a recording, or the id of a run.
@@ -38,6 +53,23 @@ pub(crate) fn recording_or_run(typed: &str) -> Result<String, String> {
         return Ok(typed.to_owned());
     }
     at.into_os_string().into_string().map_err(|at| format!("`{}` is not UTF-8", at.display()))
+}
+
+/// Parses the name of a harness, which becomes the name of a folder when its recording is accepted.
+pub(crate) fn harness_name(typed: &str) -> Result<String, String> {
+    match parity::is_folder_name(typed) {
+        true => Ok(typed.to_owned()),
+        false => Err("give a name without `/` and without a leading dot".to_owned()),
+    }
+}
+
+/// Parses the name of a header.
+pub(crate) fn header_name(typed: &str) -> Result<String, String> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    match !typed.is_empty() && typed.chars().all(is_token) {
+        true => Ok(typed.to_ascii_lowercase()),
+        false => Err("give the name of a header, as in `x-conversation-id`".to_owned()),
+    }
 }
 
 /// Opens a recording or a folder of dumps, and shows progress.

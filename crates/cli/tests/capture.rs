@@ -7,6 +7,8 @@ mod common;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::*;
@@ -140,13 +142,13 @@ fn a_command_is_captured_with_everything_around_it() {
 }
 
 #[test]
-fn recordings_go_to_goldens_in_the_order_of_time() {
+fn recordings_are_named_by_their_time() {
     let world = World::new();
     world.env.write("h.sh", &format!("{ASK}\nask \"$hello\""));
     let script = world.env.path("h.sh").display().to_string();
     let run = || world.run(&["capture", "command", "--scenario", "scenario", "--", "bash", &script]);
     let (first, second) = (run(), run());
-    assert!(first.stdout.starts_with("goldens/command/none/scenario/runs/20"), "{first:?}");
+    assert!(first.stdout.starts_with("recordings/command/none/scenario/20"), "{first:?}");
     assert!(first.stdout < second.stdout, "{first:?} {second:?}");
     assert!(world.env.path(second.stdout.trim()).join("recording.json").exists());
 }
@@ -374,6 +376,35 @@ fn a_budget_ends_the_run_and_no_byte_is_changed() {
     let unknown = live(&["--max-budget-usd", "0.9", "--model", "mystery-1"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(unknown.stderr.contains("no price known for model `mystery-1`"), "{unknown:?}");
+}
+
+#[test]
+fn requests_in_parallel_stay_within_the_budget() {
+    let world = World::new();
+    // 40,000 tokens of output cost 20 cents, and 32 cents are the most that a request can cost.
+    let body = r#"{"type":"message","id":"m","role":"assistant","model":"haiku","content":[{"type":"text","text":"Dear."}],"stop_reason":"end_turn","usage":{"input_tokens":0,"output_tokens":40000}}"#;
+    let served = Arc::new(AtomicUsize::new(0));
+    let counter = served.clone();
+    let addr = provider(move |_, mut tcp| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        tcp.write_all((head + body).as_bytes()).unwrap();
+    });
+    let shell = "for n in 1 2 3 4 5 6 7 8 9 10; do ask \"$hello\" & done; wait; ask \"$hello\"; true";
+    let mut command = world.capturing(&["--live", "--max-budget-usd", "0.9", "--timeout", "60"], shell);
+    command
+        .env("ANTHROPIC_API_KEY", "a-key-of-some-length")
+        .env("ANTHROPIC_BASE_URL", format!("http://{addr}"));
+    let said = CommandOutput::of(command.output().unwrap());
+    assert!(
+        served.load(Ordering::Relaxed) <= 5,
+        "{} requests were sent: {said:?}",
+        served.load(Ordering::Relaxed)
+    );
+    assert!(served.load(Ordering::Relaxed) >= 3, "{said:?}");
 }
 
 #[test]

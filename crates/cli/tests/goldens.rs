@@ -85,6 +85,38 @@ fn a_recording_from_elsewhere_is_copied_first() {
 }
 
 #[test]
+fn a_capture_is_pending_until_it_is_copied_to_the_goldens() {
+    let env = TestEnv::new();
+    let capture = |run: &str| format!("recordings/command/none/s/{run}");
+    captured(&env, &capture("a"), "s");
+    let unaccepted = env.run(&["review"]);
+    assert_eq!(unaccepted.code, Some(1), "{unaccepted:?}");
+    assert!(unaccepted.stderr.contains(&format!("hint: offshoot accept {}", capture("a"))), "{unaccepted:?}");
+    let said = env.run(&["accept", &capture("a")]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(
+        said.stdout.contains("goldens/command/none/s/runs/") && env.path(&capture("a")).is_dir(),
+        "{said:?}"
+    );
+    assert_eq!(env.run(&["review"]).stdout, "no pending runs\n", "the copy is the same run");
+    captured(&env, &capture("b"), "s");
+    assert_eq!(env.run(&["review", "--list"]).stdout, format!("{}\n", capture("b")));
+    assert_eq!(
+        env.run(&["show", "recordings/command/none/s"]).stdout,
+        env.run(&["show", &capture("b")]).stdout
+    );
+    let said = env.run(&["review", "--all"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(golden(&env)["run"], "b");
+    assert!(env.path("goldens/command/none/s/runs/b/recording.json").is_file());
+    assert_eq!(env.run(&["review", "--list"]).stdout, "no pending runs\n");
+    captured(&env, &capture("c"), "s");
+    let said = env.run(&["review", "--all", "--reject"]);
+    assert_eq!(said.stdout, format!("rejected `{}`\n", capture("c")), "{said:?}");
+    assert_eq!(env.run(&["review", "--list"]).stdout, "no pending runs\n");
+}
+
+#[test]
 fn invalid_goldens_are_refused() {
     let env = TestEnv::new();
     record(&env, "bare");

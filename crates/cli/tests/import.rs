@@ -34,6 +34,55 @@ fn an_import_writes_a_session_and_reports_it() {
     assert_eq!(said["skipped"][0]["count"], 1);
 }
 
+const CONVERSATION: &str = r#"{"type":"user","sessionId":"s","uuid":"u1","timestamp":"2026-01-01T00:00:00.000Z","message":{"role":"user","content":"Look at it."}}
+{"type":"assistant","sessionId":"s","uuid":"u2","timestamp":"2026-01-01T00:00:01.000Z","message":{"type":"message","role":"assistant","id":"m1","model":"claude-haiku-4-5","content":[{"type":"tool_use","id":"toolu_1","name":"Read","input":{"path":"a"}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":2}}}
+{"type":"user","sessionId":"s","uuid":"u3","timestamp":"2026-01-01T00:00:02.000Z","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"nothing"}]}}
+{"type":"assistant","sessionId":"s","uuid":"u4","timestamp":"2026-01-01T00:00:03.000Z","message":{"type":"message","role":"assistant","id":"m2","model":"claude-haiku-4-5","content":[{"type":"text","text":"Nothing there."}],"stop_reason":"end_turn","usage":{"input_tokens":0,"output_tokens":0}}}
+"#;
+
+#[test]
+fn an_import_is_shown_compared_exported_and_replayed() {
+    let env = TestEnv::new();
+    env.write("s.jsonl", CONVERSATION);
+    env.write("t.jsonl", &CONVERSATION.replace("Nothing there.", "There is a file."));
+    for (transcript, out) in [("s.jsonl", "one"), ("s.jsonl", "same"), ("t.jsonl", "other")] {
+        let said = env.run(&["import", "claude-transcript", transcript, "--out", out]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+    let shown = env.run(&["show", "one"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(
+        shown.stdout.starts_with("imported from `claude-transcript`, 2 exchanges, 1 lane\n"),
+        "{shown:?}"
+    );
+    for part in ["user: Look at it.", "→ Read toolu_1", "\"Nothing there.\"", "headers, times and the bytes"]
+    {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    assert!(shown.stdout.contains("the usage of 1 of 2 turns is unknown"), "{}", shown.stdout);
+    let exchange = &env.show("one")["exchanges"][0];
+    assert!(exchange["took_us"].is_null() && exchange["status"].is_null(), "{exchange}");
+
+    assert_eq!(env.run(&["report", "one", "--out", "one.html"]).code, Some(0));
+    assert_eq!(env.run(&["export", "one", "--out", "one.har"]).code, Some(0));
+    let same = env.run(&["verify", "one", "same"]);
+    assert_eq!(same.code, Some(0), "{same:?}");
+    let bytes = env.run(&["verify", "one", "same", "--level", "E4"]);
+    assert!(bytes.stdout.starts_with("INCONCLUSIVE"), "{bytes:?}");
+    let other = env.run(&["verify", "one", "other"]);
+    assert_eq!(other.code, Some(1), "{other:?}");
+
+    let replay = Proxy::start(&env, &["replay", "one", "--listen", "127.0.0.1:0"]);
+    let body = r#"{"model":"m","system":"Anything.","stream":true,"messages":[{"role":"user","content":"Look at it."}]}"#;
+    let answer = String::from_utf8(ask(replay.addr, &post("/v1/messages", "", body))).unwrap();
+    assert!(answer.contains("toolu_1") && answer.contains("text/event-stream"), "{answer}");
+    let body = r#"{"model":"m","system":"Anything.","stream":true,"messages":[{"role":"user","content":"Look at it."},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Read","input":{"path":"a"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"nothing"}]}]}"#;
+    let answer = String::from_utf8(ask(replay.addr, &post("/v1/messages", "", body))).unwrap();
+    assert!(answer.contains("Nothing there."), "{answer}");
+    let said = replay.interrupt();
+    assert!(said.stderr.contains("replayed 2 of 2 recorded exchanges"), "{said:?}");
+}
+
 #[test]
 fn secrets_stay_behind() {
     let env = TestEnv::new();

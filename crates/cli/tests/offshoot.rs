@@ -25,6 +25,16 @@ fn same_again(scenario: &str, lanes: usize) -> Value {
     assert_eq!(shown["lanes"].as_array().unwrap().len(), lanes, "{scenario}: {shown}");
     let said = offshoot(&["replay", "rec", "--out", "again", "--order", "recorded"]);
     assert_eq!(said.code, Some(0), "{scenario}: {said:?}");
+    let main = shown["lanes"][0]["session"].as_str().unwrap_or_default().to_owned();
+    for lane in shown["lanes"].as_array().unwrap() {
+        assert_eq!(lane["session"], main.as_str(), "{scenario}: {lane}");
+        let agent = lane["agent"].as_str().unwrap_or_default();
+        assert_eq!(lane["id"] == "main", agent == main, "{scenario}: {lane}");
+        let export = if agent == main { String::new() } else { format!(".{agent}") };
+        let export = env.read(&format!("rec/exports/offshoot_export{export}.json"));
+        let export: Value = serde_json::from_str(&export).unwrap();
+        assert_eq!(export["run"]["run"], agent, "{scenario}");
+    }
     let verdict = offshoot(&["verify", "rec", "again", "--level", "E4"]);
     assert_eq!(verdict.code, Some(0), "{scenario}: {}", verdict.stdout);
     shown

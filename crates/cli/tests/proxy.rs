@@ -56,9 +56,86 @@ fn a_command_is_led_to_us_and_everything_of_it_is_kept() {
     assert!(check.ends_with("FAIL  1 of 7 criteria not met\n") && !check.contains("the scenario"), "{check}");
     let dump: serde_json::Value =
         serde_json::from_str(&env.read("rec/provider_dumps/r000002_request.json")).unwrap();
-    assert_eq!(dump["providerID"], "openai");
+    assert_eq!(dump["providerID"], "local");
     assert_eq!(dump["modelID"], "m");
     assert_eq!(dump["body"]["text"], r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
+}
+
+#[test]
+fn a_program_says_who_it_is_and_which_header_names_its_conversation() {
+    let env = TestEnv::new();
+    env.write("script.yaml", &SCRIPT.replace("reply:", "repeat: 9, reply:"));
+    let header = ["--session-header", "X-Chat", "--name", "my-agent"];
+    for (out, options) in [("named", &header[..]), ("plain", &[])] {
+        let proxy =
+            Proxy::start(&env, &[&["proxy", "--script", "script.yaml", "--out", out], options].concat());
+        for (chat, more) in [
+            ("one", ""),
+            ("two", ""),
+            (
+                "two",
+                ", {\"role\":\"assistant\",\"content\":\"Hello.\"}, {\"role\":\"user\",\"content\":\"and?\"}",
+            ),
+        ] {
+            let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}{more}]}}"#);
+            ask(proxy.addr, &post("/v1/messages", &format!("x-chat: {chat}\r\n"), &body));
+        }
+        assert_eq!(proxy.interrupt().code, Some(0));
+    }
+    let lanes = |shown: &serde_json::Value| -> Vec<(String, usize)> {
+        let lanes = shown["lanes"].as_array().unwrap().iter();
+        lanes
+            .map(|lane| {
+                (
+                    lane["session"].as_str().unwrap_or("none").to_owned(),
+                    lane["exchanges"].as_array().unwrap().len(),
+                )
+            })
+            .collect()
+    };
+    let named = env.show("named");
+    assert_eq!(lanes(&named), [("one".to_owned(), 1), ("two".to_owned(), 2)]);
+    assert_eq!(named["lanes"][1]["turns"][1]["asked"], serde_json::json!(["and?"]));
+    let manifest: serde_json::Value = serde_json::from_str(&env.read("named/recording.json")).unwrap();
+    assert_eq!(
+        (&manifest["harness"]["name"], &manifest["session_header"]),
+        (&"my-agent".into(), &"x-chat".into())
+    );
+    let dump: serde_json::Value =
+        serde_json::from_str(&env.read("named/provider_dumps/r000002_request.json")).unwrap();
+    assert_eq!(dump["sessionId"], "two");
+    // The longest wait decides without the header, which may be named later.
+    assert_eq!(lanes(&env.show("plain")), [("none".to_owned(), 2), ("none".to_owned(), 1)]);
+    let said = env.run(&["normalize", "plain", "--session-header", "x-chat", "--out", "elsewhere/turns"]);
+    assert_eq!(
+        (said.code, said.stdout.as_str()),
+        (Some(0), "3 turns of 3 exchanges in 2 lanes: `elsewhere/turns`\n"),
+        "{said:?}"
+    );
+    let manifest = env.read("elsewhere/turns/manifest.json");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!(lanes(&manifest), [("one".to_owned(), 1), ("two".to_owned(), 2)]);
+    assert!(!env.path("plain/normalized").exists());
+    std::fs::create_dir(env.path("full")).unwrap();
+    env.write("full/notes.txt", "mine");
+    let said = env.run(&["normalize", "plain", "--out", "full"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert_eq!(env.read("full/notes.txt"), "mine");
+}
+
+#[test]
+fn another_address_needs_permission_and_comes_with_a_warning() {
+    let env = TestEnv::new();
+    env.write("script.yaml", SCRIPT);
+    let listen = ["proxy", "--script", "script.yaml", "--out", "rec", "--listen", "0.0.0.0:0"];
+    let command = ["--", "sh", "-c", "echo $ANTHROPIC_BASE_URL"];
+    let said = env.run(&[&listen[..], &command[..]].concat());
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("--allow-remote"), "{said:?}");
+    let said = env.run(&[&listen[..], &["--allow-remote"], &command[..]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.starts_with("warning: everyone who reaches `0.0.0.0:0`"), "{said:?}");
+    assert!(said.stdout.starts_with("http://127.0.0.1:"), "{said:?}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod programs;
 mod replay;
 mod sandbox;
 mod scenario;
+mod spending;
 mod supervisor;
 
 pub use adapter::{

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use recording::ResponseDump;
 use session::model::price;
-use wire::Header;
 use wire::dialect::{DecodedResponse, Dialect, ProviderError, StreamEnd, accumulate};
+use wire::{Ending, Header};
+
+use crate::spending::{ExchangeCost, SpendingLimit};
 
 /// Interval between two checks for new responses.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -27,11 +30,21 @@ pub(crate) struct Meter {
     pub(crate) unknown: Option<String>,
     /// The last refusal about money or permissions.
     pub(crate) refusal: Option<String>,
+    /// The cost limit that is kept before each request.
+    limit: Option<Arc<SpendingLimit>>,
 }
 
 impl Meter {
-    pub(crate) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), open: Vec::new(), next: 1, spent: 0.0, unknown: None, refusal: None }
+    pub(crate) fn new(dir: &Path, limit: Option<Arc<SpendingLimit>>) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            open: Vec::new(),
+            next: 1,
+            spent: 0.0,
+            unknown: None,
+            refusal: None,
+            limit,
+        }
     }
 
     /// Waits until more than `budget` dollars are spent, or a model without a price is used.
@@ -56,7 +69,12 @@ impl Meter {
             // A response that is missing or incomplete is read next time.
             let dump = fs::read(self.dump(n, "response")).ok().map(|bytes| ResponseDump::read(&bytes));
             match dump {
-                Some(Ok(dump)) => self.take(dump),
+                Some(Ok(dump)) => {
+                    let cost = self.take(dump);
+                    if let Some(limit) = &self.limit {
+                        limit.settle(&session::RequestId::nth(n), cost);
+                    }
+                }
                 _ => self.open.push(n),
             }
         }
@@ -66,11 +84,17 @@ impl Meter {
         self.dir.join(format!("provider_dumps/{}_{half}.json", session::RequestId::nth(n)))
     }
 
-    fn take(&mut self, dump: ResponseDump) {
+    /// Adds the cost of a response, and returns it.
+    fn take(&mut self, dump: ResponseDump) -> ExchangeCost {
+        let is_complete = dump.ending == Ending::Complete || dump.status.is_none_or(|status| status >= 400);
         let model = dump.model_id.clone().unwrap_or_default();
         match answer(&self.dir, dump) {
             Some((_, Ok(DecodedResponse::Reply(answer)))) => match price(&model) {
-                Some(price) => self.spent += price.cost(&answer.reply.usage),
+                Some(price) => {
+                    let cost = price.cost(&answer.reply.usage);
+                    self.spent += cost;
+                    return if is_complete { ExchangeCost::Known(cost) } else { ExchangeCost::Unknown };
+                }
                 None => self.unknown = Some(model),
             },
             Some((status, Ok(DecodedResponse::Error(error)) | Err(error)))
@@ -80,6 +104,7 @@ impl Meter {
             }
             _ => {}
         }
+        if is_complete { ExchangeCost::Known(0.0) } else { ExchangeCost::Unknown }
     }
 }
 

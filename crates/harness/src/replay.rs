@@ -57,6 +57,7 @@ pub fn replay_request(
         out: None,
         arguments: as_run.arguments,
         env,
+        session_header: manifest.session_header.clone(),
         clock: manifest.clock.clone().filter(|_| recorded.name == "offshoot"),
         sealed: manifest.network.as_ref().is_none_or(|network| network.because.is_none()),
         folders,

@@ -4,6 +4,7 @@
 //! goldens/<harness>/<version>/<scenario>/golden.json       names the accepted run and the earlier ones
 //!                                       /parity.toml       rules for comparing
 //!                                       /runs/<run>/       recordings
+//! recordings/<harness>/<version>/<scenario>/<run>/         captures before one is accepted
 //! ```
 //!
 //! Start at [`ScenarioFolder`]. Recordings are never changed here. Accepting one writes `golden.json` atomically.
@@ -23,6 +24,10 @@ use crate::verify::{RULES_FILE, RULES_FORMAT};
 pub const GOLDEN_FORMAT: u32 = 1;
 /// Name of the file that names the accepted run.
 pub const GOLDEN_FILE: &str = "golden.json";
+/// Name of the default folder of captures.
+pub const RECORDINGS: &str = "recordings";
+/// Name of the default folder of goldens.
+pub const GOLDENS: &str = "goldens";
 const RUNS: &str = "runs";
 const MANIFEST: &str = "recording.json";
 
@@ -116,6 +121,8 @@ pub enum GoldenError {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScenarioFolder {
     dir: PathBuf,
+    /// Folder of the scenario's captures, if they are not in `runs/`.
+    captures: Option<PathBuf>,
 }
 
 /// Runs that are newer than the golden, and neither accepted nor rejected.
@@ -130,7 +137,26 @@ pub struct PendingRuns {
 impl ScenarioFolder {
     /// Returns the folder with this path.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into() }
+        Self { dir: dir.into(), captures: None }
+    }
+
+    /// Adds the folder with the captures of the scenario.
+    #[must_use]
+    pub fn with_captures(self, captures: impl Into<PathBuf>) -> Self {
+        Self { captures: Some(captures.into()), ..self }
+    }
+
+    /// Returns the scenario folder below `goldens` of a recording at `recordings/HARNESS/VERSION/SCENARIO/RUN`.
+    pub fn of_capture(recording: &Path) -> io::Result<Option<Self>> {
+        let real = recording.canonicalize()?;
+        let Some(captures) = real.parent() else { return Ok(None) };
+        let Some(root) = captures.ancestors().nth(3) else { return Ok(None) };
+        let (Some(around), Ok(inside)) = (root.parent(), captures.strip_prefix(root)) else {
+            return Ok(None);
+        };
+        let is_root = root.file_name().is_some_and(|name| name == RECORDINGS);
+        let dir = around.join(GOLDENS).join(inside);
+        Ok(is_root.then(|| Self::new(dir).with_captures(captures)))
     }
 
     /// Returns the scenario folder of a recording at `…/SCENARIO/runs/RUN`, and the run.
@@ -148,20 +174,21 @@ impl ScenarioFolder {
         Ok(name(&real).filter(|_| is_its).map(|run| (Self::new(shown), run)))
     }
 
-    /// Lists the scenarios below a folder that have a golden, sorted.
-    pub fn list_accepted(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
-        let mut all = Self::below(goldens)?;
+    /// Lists the scenarios that have a golden, sorted. Their captures are below `recordings`.
+    pub fn list_accepted(goldens: &Path, recordings: &Path) -> Result<Vec<Self>, GoldenError> {
+        let mut all = Self::below(goldens, recordings)?;
         all.retain(|folder| folder.dir.join(GOLDEN_FILE).exists());
         Ok(all)
     }
 
-    /// Lists the scenarios below a folder that have recordings but no golden, sorted, each with its newest valid run.
-    pub fn list_unaccepted(goldens: &Path) -> Result<Vec<(Self, String)>, GoldenError> {
+    /// Lists the scenarios that have recordings but no golden, sorted, each with its newest valid run.
+    pub fn list_unaccepted(goldens: &Path, recordings: &Path) -> Result<Vec<(Self, String)>, GoldenError> {
         let mut found = Vec::new();
-        for folder in
-            Self::below(goldens)?.into_iter().filter(|folder| !folder.dir.join(GOLDEN_FILE).exists())
-        {
-            let runs = folders(&folder.dir.join(RUNS))?;
+        for folder in Self::below(goldens, recordings)? {
+            if folder.dir.join(GOLDEN_FILE).exists() {
+                continue;
+            }
+            let runs = folder.run_folders()?;
             let name =
                 |run: &Path| run.file_name()?.to_str().filter(|name| is_folder_name(name)).map(str::to_owned);
             let began = runs.iter().filter_map(|run| Some((started(run).ok()?, name(run)?)));
@@ -172,17 +199,22 @@ impl ScenarioFolder {
         Ok(found)
     }
 
-    fn below(goldens: &Path) -> Result<Vec<Self>, GoldenError> {
-        let mut level = vec![goldens.to_owned()];
-        for _ in 0..3 {
-            let mut deeper = Vec::new();
-            for dir in &level {
-                deeper.extend(folders(dir)?);
-            }
-            level = deeper;
+    fn below(goldens: &Path, recordings: &Path) -> Result<Vec<Self>, GoldenError> {
+        let mut names = scenarios_below(goldens)?;
+        names.extend(scenarios_below(recordings)?);
+        names.sort();
+        names.dedup();
+        let folder = |name: PathBuf| Self::new(goldens.join(&name)).with_captures(recordings.join(&name));
+        Ok(names.into_iter().map(folder).collect())
+    }
+
+    /// Returns the folders of all runs: those beside the golden, then captures.
+    fn run_folders(&self) -> Result<Vec<PathBuf>, GoldenError> {
+        let mut runs = folders(&self.dir.join(RUNS))?;
+        if let Some(captures) = &self.captures {
+            runs.extend(folders(captures)?);
         }
-        level.sort();
-        Ok(level.into_iter().map(Self::new).collect())
+        Ok(runs)
     }
 
     /// Returns the path.
@@ -195,8 +227,17 @@ impl ScenarioFolder {
         self.dir.join(RULES_FILE)
     }
 
-    /// Returns the path of a run.
+    /// Returns the path of a run: beside the golden, else among the captures.
     pub fn run_dir(&self, run: &str) -> PathBuf {
+        let beside = self.kept_dir(run);
+        let capture = self.captures.as_ref().map(|captures| captures.join(run));
+        match capture.filter(|capture| !beside.exists() && capture.exists()) {
+            Some(capture) => capture,
+            None => beside,
+        }
+    }
+
+    fn kept_dir(&self, run: &str) -> PathBuf {
         self.dir.join(RUNS).join(run)
     }
 
@@ -211,9 +252,13 @@ impl ScenarioFolder {
         read(&bytes, path).map(Some)
     }
 
-    /// Makes a run the golden. The previous golden is kept.
+    /// Makes a run the golden. The previous golden is kept. A capture is copied first.
     pub fn accept(&self, run: &str, at: SystemTime) -> Result<Golden, GoldenError> {
-        let path = self.run_dir(run).join(MANIFEST);
+        let recorded = self.run_dir(run);
+        if recorded != self.kept_dir(run) {
+            self.import(&recorded, run)?;
+        }
+        let path = self.kept_dir(run).join(MANIFEST);
         let manifest = fs::read(&path).map_err(|source| GoldenError::Io { action: "read", path, source })?;
         let golden = accepted(self.golden()?, run, &sha256(&manifest), &iso(at));
         self.write(&golden)?;
@@ -223,7 +268,7 @@ impl ScenarioFolder {
     /// Returns the folder of the golden. Fails if it was changed after it was accepted.
     pub fn accepted_run(&self) -> Result<PathBuf, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
-        let run = self.run_dir(&golden.run);
+        let run = self.kept_dir(&golden.run);
         let path = run.join(MANIFEST);
         let manifest = fs::read(&path);
         match manifest.map_err(|source| GoldenError::Io { action: "read", path, source })? {
@@ -240,18 +285,18 @@ impl ScenarioFolder {
         let names = std::iter::once(name.to_owned()).chain((2..).map(|n| format!("{name}-{n}")));
         let manifest = fs::read(recording.join(MANIFEST)).ok();
         let is_it =
-            |run: &str| manifest.is_some() && fs::read(self.run_dir(run).join(MANIFEST)).ok() == manifest;
-        let mut fitting = names.filter(|run| !self.run_dir(run).exists() || is_it(run));
+            |run: &str| manifest.is_some() && fs::read(self.kept_dir(run).join(MANIFEST)).ok() == manifest;
+        let mut fitting = names.filter(|run| !self.kept_dir(run).exists() || is_it(run));
         let run = fitting.next().expect("the names are unlimited");
-        if self.run_dir(&run).exists() {
+        if self.kept_dir(&run).exists() {
             return Ok(run);
         }
-        let beside = self.run_dir(&format!(".{run}.new"));
+        let beside = self.kept_dir(&format!(".{run}.new"));
         let failed = |source| GoldenError::Io { action: "write", path: beside.clone(), source };
         if beside.exists() {
             fs::remove_dir_all(&beside).map_err(failed)?;
         }
-        let copied = copy(recording, &beside).and_then(|()| fs::rename(&beside, self.run_dir(&run)));
+        let copied = copy(recording, &beside).and_then(|()| fs::rename(&beside, self.kept_dir(&run)));
         if copied.is_err() {
             let _ = fs::remove_dir_all(&beside); // the error that matters is the one we return
         }
@@ -270,12 +315,12 @@ impl ScenarioFolder {
     /// Lists the pending runs: those that began after the golden, and were neither accepted nor rejected.
     pub fn pending(&self) -> Result<PendingRuns, GoldenError> {
         let golden = self.golden()?.ok_or_else(|| GoldenError::NoGolden { dir: self.dir.clone() })?;
-        let since = started(&self.run_dir(&golden.run)).unwrap_or_default();
+        let since = started(&self.kept_dir(&golden.run)).unwrap_or_default();
         let mut found = Vec::new();
         let mut pending = PendingRuns::default();
-        for dir in folders(&self.dir.join(RUNS))? {
+        for dir in self.run_folders()? {
             let Some(run) = dir.file_name().and_then(|name| name.to_str()) else { continue };
-            if golden.is_decided(run) || run.starts_with('.') {
+            if golden.is_decided(run) || run.starts_with('.') || golden.was_accepted(&dir) {
                 continue;
             }
             match started(&dir) {
@@ -285,7 +330,9 @@ impl ScenarioFolder {
             }
         }
         found.sort();
+        found.dedup();
         pending.skipped.sort();
+        pending.skipped.dedup();
         pending.runs = found.into_iter().map(|(_, run)| run).collect();
         Ok(pending)
     }
@@ -316,6 +363,13 @@ impl ScenarioFolder {
 }
 
 impl Golden {
+    /// Returns whether a recording is a copy of an accepted run, which may have another name.
+    fn was_accepted(&self, dir: &Path) -> bool {
+        let Ok(manifest) = fs::read(dir.join(MANIFEST)) else { return false };
+        let digest = sha256(&manifest);
+        self.sha256 == digest || self.earlier.iter().any(|earlier| earlier.sha256 == digest)
+    }
+
     fn is_decided(&self, run: &str) -> bool {
         self.run == run
             || self.earlier.iter().any(|earlier| earlier.run == run)
@@ -399,6 +453,19 @@ fn read(bytes: &[u8], path: PathBuf) -> Result<Golden, GoldenError> {
 pub fn is_folder_name(name: &str) -> bool {
     let odd = |c: char| c == '/' || c == '\\' || c.is_control();
     !name.is_empty() && name.len() <= 200 && !name.starts_with('.') && !name.contains(odd)
+}
+
+/// Returns the folders `HARNESS/VERSION/SCENARIO` below a folder, relative to it.
+fn scenarios_below(root: &Path) -> Result<Vec<PathBuf>, GoldenError> {
+    let mut level = vec![root.to_owned()];
+    for _ in 0..3 {
+        let mut deeper = Vec::new();
+        for dir in &level {
+            deeper.extend(folders(dir)?);
+        }
+        level = deeper;
+    }
+    Ok(level.into_iter().filter_map(|dir| dir.strip_prefix(root).ok().map(Path::to_owned)).collect())
 }
 
 /// Returns the start time of a run, or the reason why it cannot be a golden.

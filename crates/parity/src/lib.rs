@@ -20,8 +20,8 @@ pub use cached::{
 pub use check::{CheckReport, Criterion, CriterionAnswer, check_recording};
 pub use evidence::{Evidence, EvidenceError, RecordedScenario};
 pub use golden::{
-    EarlierGolden, GOLDEN_FILE, GOLDEN_FORMAT, Golden, GoldenError, PendingRuns, RejectedRun, ScenarioFolder,
-    is_folder_name, set_reason,
+    EarlierGolden, GOLDEN_FILE, GOLDEN_FORMAT, GOLDENS, Golden, GoldenError, PendingRuns, RECORDINGS,
+    RejectedRun, ScenarioFolder, is_folder_name, set_reason,
 };
 pub use surface::Surface;
 pub use verdict::{

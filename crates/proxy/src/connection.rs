@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::Ending;
 
 use crate::exchange::{Buffer, Exchange, ExchangeOutcome, NoResponse, fill, wait_until_harness_leaves};
+use crate::gate::GatedRequest;
 use crate::h1::{BodyDecoder, RequestHead};
 use crate::hangup::SocketAddrs;
 use crate::refusal;
@@ -128,6 +129,21 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
         let scheme_and_host = route.upstream.origin();
         let url = format!("{scheme_and_host}{}", route.target);
         let tap = state.recorder.begin_exchange(&request.method, &url, request.head.end_to_end());
+        if let Some(gate) = &state.gate.0 {
+            let Some(body) = self.buffer_body(&request).await else {
+                let error = "the harness left before the request was complete".to_owned();
+                tap.end_request(false, Vec::new());
+                tap.end(Ending::CutByHarness, Some(error), Vec::new());
+                return NextAction::Close;
+            };
+            let coding = request.head.value("content-encoding");
+            let gated =
+                GatedRequest { id: tap.id(), method: &request.method, url: &url, coding, body: &body };
+            if let Err(message) = gate.admit(gated).await {
+                self.refuse(&request, tap, 402, "Payment Required", &message).await;
+                return NextAction::Close;
+            }
+        }
         let (upstream, from_upstream) = match self.upstreams.entry(route.index) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(none) => match tokio::select! {
@@ -178,6 +194,24 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             ExchangeOutcome::Reset => NextAction::Reset,
             ExchangeOutcome::Close | ExchangeOutcome::NoResponse(_) => NextAction::Close,
         }
+    }
+
+    /// Reads the whole body of a request into the buffer, and returns its content. The buffer is forwarded later.
+    async fn buffer_body(&mut self, request: &RequestHead) -> Option<Vec<u8>> {
+        let (mut decoder, mut body, mut at) = (BodyDecoder::new(request.framing), Vec::new(), 0);
+        if request.head.has_token("expect", "100-continue") && !decoder.is_done() {
+            self.harness.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.ok()?;
+        }
+        while !decoder.is_done() {
+            if at == self.from_harness.len()
+                && !matches!(fill(&mut self.harness, &mut self.from_harness).await, Ok(1..))
+            {
+                return None;
+            }
+            let taken = decoder.push(&self.from_harness[at..], &mut |part| body.extend_from_slice(part));
+            at += taken.ok()?;
+        }
+        Some(body)
     }
 
     /// Answers with an error after the whole request was read.

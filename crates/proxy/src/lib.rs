@@ -13,6 +13,7 @@
 mod cache_sim;
 mod connection;
 mod exchange;
+mod gate;
 mod h1;
 mod h2;
 mod hangup;
@@ -26,6 +27,7 @@ mod state;
 mod upstream;
 
 pub use cache_sim::CachedRequest;
+pub use gate::{GatedRequest, RequestGate};
 pub use recording_proxy::{BindError, BoundProxy, RecordingProxy};
 pub use script::{PriorConversation, Script, ScriptError, ScriptReport, ScriptedModel, UnusedTurn};
 pub use state::UpstreamStatus;

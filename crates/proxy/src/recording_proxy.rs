@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::gate::{Gate, RequestGate};
 use crate::server;
 use crate::state::{Phase, ProxyState, UpstreamStatus};
 use crate::upstream::Upstreams;
@@ -47,7 +48,21 @@ impl BoundProxy {
 
     /// Starts to serve.
     pub fn start(self, upstreams: Upstreams, recorder: Recorder) -> RecordingProxy {
-        let state = Arc::new(ProxyState::new(upstreams, recorder));
+        self.start_with(upstreams, recorder, Gate::default())
+    }
+
+    /// Starts to serve requests that a gate admits.
+    pub fn start_gated(
+        self,
+        upstreams: Upstreams,
+        recorder: Recorder,
+        gate: Arc<dyn RequestGate>,
+    ) -> RecordingProxy {
+        self.start_with(upstreams, recorder, Gate(Some(gate)))
+    }
+
+    fn start_with(self, upstreams: Upstreams, recorder: Recorder, gate: Gate) -> RecordingProxy {
+        let state = Arc::new(ProxyState::new(upstreams, recorder, gate));
         let (phase, phase_receiver) = watch::channel(Phase::Serving);
         let serving = tokio::spawn(server::serve(self.listener, state.clone(), phase_receiver));
         RecordingProxy { state, phase, serving }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use recording::Recorder;
 use tokio::sync::watch;
 
+use crate::gate::Gate;
 use crate::upstream::{Upstream, Upstreams};
 
 /// The state that all connections share.
@@ -13,6 +14,8 @@ pub(crate) struct ProxyState {
     pub(crate) upstreams: Upstreams,
     pub(crate) recorder: Recorder,
     pub(crate) stats: UpstreamStats,
+    /// Decision about each request, if there is a gate.
+    pub(crate) gate: Gate,
     /// Number of exchanges in flight.
     busy: watch::Sender<usize>,
 }
@@ -29,9 +32,9 @@ pub(crate) enum Phase {
 }
 
 impl ProxyState {
-    pub(crate) fn new(upstreams: Upstreams, recorder: Recorder) -> Self {
+    pub(crate) fn new(upstreams: Upstreams, recorder: Recorder, gate: Gate) -> Self {
         let stats = UpstreamStats::new(&upstreams);
-        Self { upstreams, recorder, stats, busy: watch::Sender::new(0) }
+        Self { upstreams, recorder, stats, gate, busy: watch::Sender::new(0) }
     }
 
     /// Waits until no exchange is in flight, or until `patience` is over.

@@ -153,7 +153,12 @@ impl Assembler {
         let FinishedBody { stored, bytes, blob, unsearched, .. } =
             body.finish(&mut self.redactor, &self.queue);
         self.unsearched.extend(unsearched);
-        open.hints = Hints::of(&open.request_head.url, &open.request_head.headers, &bytes);
+        open.hints = Hints::of(
+            &open.request_head.url,
+            &open.request_head.headers,
+            &bytes,
+            self.surroundings.session_header.as_deref(),
+        );
         let trailers = self.redactor.redact_headers("request trailers", trailers);
         let id = open.request_head.id.clone();
         let request_body = RequestBodyRecord { seq: at.seq, us: at.us, id, body: stored, whole, trailers };

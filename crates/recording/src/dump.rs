@@ -164,6 +164,8 @@ impl BodyDump {
 pub(crate) struct Surroundings {
     pub(crate) started_at: SystemTime,
     pub(crate) workspace: Option<String>,
+    /// Header that the user named as the one with the session.
+    pub(crate) session_header: Option<String>,
 }
 
 impl Surroundings {

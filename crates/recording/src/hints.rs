@@ -3,10 +3,11 @@
 use wire::Header;
 use wire::dialect::Dialect;
 
-/// Headers in which harnesses send their session and agent ids, in lower case.
-const SESSION_HEADERS: &[&str] = &["x-claude-code-session-id", "x-session-id", "x-session-affinity"];
-const AGENT_HEADERS: &[&str] = &["x-claude-code-agent-id", "x-agent-id"];
-const MESSAGE_HEADERS: &[&str] = &["x-message-id"];
+use crate::lanes::Identity;
+use crate::provider_host::provider_of;
+
+/// Headers in which harnesses send the id of a message, in lower case.
+const MESSAGE_HEADERS: &[&str] = &["x-message-id", "x-opencode-request"];
 
 /// Fields that both dumps of an exchange share.
 #[derive(Clone, Debug, Default)]
@@ -19,23 +20,18 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Reads the hints from the redacted address, headers and body of a request.
-    pub(crate) fn of(url: &str, headers: &[Header], body: &[u8]) -> Self {
+    /// Reads the hints from the redacted address, headers and body of a request. `session_header` is the header that the
+    /// user named.
+    pub(crate) fn of(url: &str, headers: &[Header], body: &[u8], session_header: Option<&str>) -> Self {
+        let named = || headers.iter().filter_map(|header| Some((header.name(), header.value()?)));
+        let identity = Identity::of(named(), b"", None).with_session_header(session_header, named());
         Self {
-            provider: Dialect::detect(url, body).map(|dialect| provider(dialect).to_owned()),
+            provider: Dialect::detect(url, body).map(|dialect| provider_of(url, dialect)),
             model: wire::json::peek_string(body, "model"),
-            session: first(headers, SESSION_HEADERS),
-            agent: first(headers, AGENT_HEADERS),
+            session: identity.session,
+            agent: identity.agent,
             message: first(headers, MESSAGE_HEADERS),
         }
-    }
-}
-
-/// Returns the provider that defined the dialect. Others use it, too.
-fn provider(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::AnthropicMessages => "anthropic",
-        Dialect::OpenAiChat | Dialect::OpenAiResponses => "openai",
     }
 }
 

@@ -56,6 +56,9 @@ pub struct Manifest {
     pub listen: Vec<String>,
     /// Upstream addresses by path prefix.
     pub upstreams: BTreeMap<String, String>,
+    /// Header in which the program sends the id of its conversation, if the user named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_header: Option<String>,
     /// Script that answered instead of a model, if any.
     pub script: Option<String>,
     /// Recording that answered instead of a model, if any.

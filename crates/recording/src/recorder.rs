@@ -121,6 +121,7 @@ impl Recorder {
         let surroundings = Surroundings {
             started_at: options.started_at,
             workspace: options.manifest.command.as_ref().map(|command| command.cwd.clone()),
+            session_header: options.manifest.session_header.clone(),
         };
         let mut assembly = Assembler::new(redactor, queue.clone(), surroundings);
         let (searched, coming) = (unsearched.clone(), event_queue.clone());

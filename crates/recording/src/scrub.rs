@@ -336,6 +336,7 @@ fn surroundings(recording: &Recording) -> Surroundings {
     Surroundings {
         started_at: started_at.unwrap_or(SystemTime::UNIX_EPOCH),
         workspace: manifest.and_then(|manifest| manifest.command.as_ref()).map(|command| command.cwd.clone()),
+        session_header: manifest.and_then(|manifest| manifest.session_header.clone()),
     }
 }
 
@@ -347,7 +348,12 @@ fn write_dumps(
     response: Vec<u8>,
 ) -> Result<(), SealError> {
     let Some(request_body) = &entry.request_body else { return Ok(()) };
-    let hints = Hints::of(&entry.request_head.url, &entry.request_head.headers, &request);
+    let hints = Hints::of(
+        &entry.request_head.url,
+        &entry.request_head.headers,
+        &request,
+        surroundings.session_header.as_deref(),
+    );
     let dump = surroundings.request_dump(&entry.request_head, &hints, request_body, request);
     write_dump(dir, &file_names::request_dump(&request_body.id), &dump.into_json())?;
     let Some(exchange_end) = &entry.exchange_end else { return Ok(()) };

@@ -10,7 +10,7 @@ pub fn iso(time: SystemTime) -> String {
 }
 
 /// Parses a time that [`iso`] wrote.
-pub(crate) fn parse(text: &str) -> Option<SystemTime> {
+pub fn parse(text: &str) -> Option<SystemTime> {
     text.parse::<jiff::Timestamp>().ok().map(SystemTime::from)
 }
 

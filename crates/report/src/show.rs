@@ -18,6 +18,8 @@ pub struct FolderInfo<'a> {
     pub recording: Option<&'a Recording>,
     /// The files that have changed since the recording was sealed.
     pub damage: &'a [String],
+    /// The format of the transcripts, if the folder is an imported session.
+    pub imported_from: Option<&'a str>,
 }
 
 /// Renders the lanes as a tree, with the state and problems of the folder.
@@ -34,7 +36,10 @@ pub fn show_text(ordered: &OrderedExchanges, about: &FolderInfo<'_>, width: usiz
         Some(SealState::Unsealed { because }) => {
             line(format!("{}, {counts}: {}", Tone::Warning.paint("unsealed"), plain(because)));
         }
-        None => line(format!("a folder of dumps, {counts}")),
+        None => match about.imported_from {
+            Some(format) => line(format!("imported from `{}`, {counts}", plain(format))),
+            None => line(format!("a folder of dumps, {counts}")),
+        },
     }
     line(tree(ordered, width).trim_end().to_owned());
     for problem in &ordered.problems {
@@ -72,6 +77,7 @@ pub fn show_json(ordered: &OrderedExchanges, about: &FolderInfo<'_>) -> Value {
     let because = match about.recording.map(Recording::state) {
         Some(SealState::Sealed) => None,
         Some(SealState::Unsealed { because }) => Some(because.as_str()),
+        None if about.imported_from.is_some() => Some("it is an imported session"),
         None => Some("it is a folder of dumps"),
     };
     let exchanges = ordered.exchanges.iter().map(|exchange| {
@@ -110,7 +116,7 @@ fn lane(lane: &Lane) -> Value {
 fn turn(turn: &Turn) -> Value {
     let calls = turn.calls.iter().map(|call| json!({"id": call.id, "name": call.name}));
     json!({
-        "turn": turn.turn, "seq": turn.seq, "requests": turn.attempts,
+        "turn": turn.turn, "seq": turn.seq, "requests": turn.attempts, "asked": turn.asked,
         "calls": calls.collect::<Vec<_>>(),
         "results": turn.results.iter().map(|result| &result.call).collect::<Vec<_>>(),
         "stop": turn.stop, "usage": turn.usage, "marks": turn.marks,

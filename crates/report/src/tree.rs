@@ -111,6 +111,9 @@ impl<'o> Drawing<'o> {
         facts.extend(last.and_then(failure_note).map(|note| Tone::Bad.paint(&note)));
         let request = turn.attempts.last().map_or_else(String::new, |request| plain(request.as_str()));
         self.line(&format!("{first}{} {request}  {}", turn.turn, facts.join(", ")));
+        for text in &turn.asked {
+            self.line(&format!("{rest}user: {}", plain(text)));
+        }
         if let Some(text) = &turn.text {
             self.line(&format!("{rest}\"{}\"", plain(text)));
         }

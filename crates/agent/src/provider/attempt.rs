@@ -7,6 +7,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, USER
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use session::RunId;
 use tokio::time::timeout;
 use wire::dialect::{DecodedResponse, Dialect};
 use wire::encoding::{self, CodingError};
@@ -42,8 +43,22 @@ pub struct ProviderClient {
     pub network: ConnectionPool,
 }
 
+/// Run that sends a request. Its ids are headers, so that a recording shows which agent sent what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestSender {
+    /// The main run of the tree.
+    pub root: RunId,
+    /// The run itself.
+    pub run: RunId,
+}
+
 /// Replaces a body that held our key in pieces, which cannot be separated from the text around them.
 const IN_PIECES: &[u8] = b"(not kept: it held our key in pieces)";
+
+/// Header with the id of the main run.
+const SESSION_HEADER: &str = "x-offshoot-session";
+/// Header with the id of the run.
+const AGENT_HEADER: &str = "x-offshoot-agent";
 
 /// Limits for the body of a refusal, which is only quoted.
 const REFUSAL: ResponseLimits =
@@ -81,6 +96,16 @@ impl ProviderClient {
 
     /// Sends one request and reads its response. It never retries. Dropping the future closes the connection.
     pub async fn attempt(&self, body: Bytes, on: &mut (dyn FnMut(AttemptEvent<'_>) + Send)) -> HttpAttempt {
+        self.attempt_for(body, None, on).await
+    }
+
+    /// Sends one request of a run.
+    pub async fn attempt_for(
+        &self,
+        body: Bytes,
+        sender: Option<&RequestSender>,
+        on: &mut (dyn FnMut(AttemptEvent<'_>) + Send),
+    ) -> HttpAttempt {
         let mut attempt = HttpAttempt {
             status: None,
             headers: HeaderMap::new(),
@@ -102,7 +127,10 @@ impl ProviderClient {
         let secrets: Vec<Secret> = secret.iter().cloned().chain(secrets_in(&self.headers)).collect();
         let mut redactor = StreamRedactor::new(&secrets);
         let mut redacted = |seen: AttemptEvent<'_>| redactor.push(seen, on);
-        let outcome = self.ask(body, secret.as_ref(), &mut attempt, &mut redacted).await;
+        let outcome = match self.request(body, secret.as_ref(), sender) {
+            Ok(request) => self.ask(request, &mut attempt, &mut redacted).await,
+            Err(failure) => Err(failure),
+        };
         redactor.finish(on);
         attempt.ended = SystemTime::now();
         attempt.outcome = outcome.map_err(|failure| self.advised(failure));
@@ -156,12 +184,10 @@ impl ProviderClient {
 
     async fn ask(
         &self,
-        body: Bytes,
-        secret: Option<&Secret>,
+        request: Request<Full<Bytes>>,
         attempt: &mut HttpAttempt,
         on: &mut (dyn FnMut(AttemptEvent<'_>) + Send),
     ) -> Result<CompleteReply, ProviderFailure> {
-        let request = self.request(body, secret)?;
         let client = self.network.client(self.endpoint.scheme_str() == Some("https"))?;
         let response = timeout(self.limits.idle, client.request(request)).await;
         let response = response.map_err(|_| stalled("nothing", self.limits.idle))?.map_err(|error| {
@@ -188,7 +214,12 @@ impl ProviderClient {
         outcome
     }
 
-    fn request(&self, body: Bytes, secret: Option<&Secret>) -> Result<Request<Full<Bytes>>, ProviderFailure> {
+    fn request(
+        &self,
+        body: Bytes,
+        secret: Option<&Secret>,
+        sender: Option<&RequestSender>,
+    ) -> Result<Request<Full<Bytes>>, ProviderFailure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = self.endpoint.clone();
@@ -200,6 +231,14 @@ impl ProviderClient {
         if self.dialect == Dialect::AnthropicMessages {
             let version = HeaderName::from_static("anthropic-version");
             headers.insert(version, HeaderValue::from_static("2023-06-01"));
+        }
+        if let Some(RequestSender { root, run }) = sender {
+            for (name, id) in [(SESSION_HEADER, root), (AGENT_HEADER, run)] {
+                // An id that is no header value comes from a journal that was changed by hand.
+                if let Ok(value) = HeaderValue::from_str(id.as_str()) {
+                    headers.insert(HeaderName::from_static(name), value);
+                }
+            }
         }
         if let Some(secret) = secret {
             let (name, value) = self.key_header.of(secret, &self.key)?;

@@ -26,7 +26,7 @@ pub(crate) mod tests;
 use session::model::{self, AgentRole, Vendor};
 use wire::dialect::{Dialect, Draft, ThinkingConfig};
 
-pub use attempt::{HttpAttempt, ProviderClient};
+pub use attempt::{HttpAttempt, ProviderClient, RequestSender};
 pub use backoff::{Backoff, RetryBudget, RetryDecision};
 pub use config::{ConfigError, EnvLookup, ProviderConfig};
 pub use deltas::BlockKind;

@@ -138,6 +138,7 @@ impl Room {
             workspace: Arc::new(Workspace::open(&self.folder.path().join("w")).expect("a workspace")),
             shell: ShellConfig::default(),
             clock: clock(),
+            recent_before: None,
             rules: self.rules.clone(),
             hooks: Arc::default(),
             asker: self.asker.clone(),

@@ -10,7 +10,8 @@ use session::{Block, CallId, Reply, StopReason, ToolCall, Usage};
 use wire::dialect::{DecodedResponse, Dialect};
 
 use crate::provider::{
-    AttemptEvent, BlockKind, CompleteReply, FailureKind, HttpAttempt, ProviderFailure, RetryAdvice,
+    AttemptEvent, BlockKind, CompleteReply, FailureKind, HttpAttempt, ProviderFailure, RequestSender,
+    RetryAdvice,
 };
 use crate::{BoxFuture, ModelClient};
 
@@ -135,6 +136,7 @@ impl ModelClient for Fake {
     fn attempt<'a>(
         &'a self,
         body: Bytes,
+        _: &'a RequestSender,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
     ) -> BoxFuture<'a, HttpAttempt> {
         Box::pin(async move {

@@ -14,11 +14,11 @@ use crate::terminal::print;
 
 /// Make a recording the golden of its scenario
 ///
-/// The previous golden is kept. A recording in goldens/HARNESS/VERSION/SCENARIO/runs stays in place, and golden.json
-/// beside runs/ names it. Any other recording is copied there first.
+/// The recording is copied to goldens/HARNESS/VERSION/SCENARIO/runs, and golden.json beside runs/ names it. A recording that
+/// is there already stays in place. The previous golden is kept.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  offshoot accept goldens/opencode/1.0.185/wakeup/runs/20261115T100000Z
+  offshoot accept recordings/opencode/1.0.185/wakeup/20261115T100000Z
   offshoot accept /tmp/recording --goldens tests/goldens")]
 pub(crate) struct Args {
     /// Folder of the recording
@@ -146,7 +146,7 @@ pub(crate) fn sealed(dir: &Path) -> anyhow::Result<Manifest> {
 
 /// Returns the folder of a scenario.
 fn folder_of(goldens: &Path, harness: Option<&HarnessInfo>) -> anyhow::Result<ScenarioFolder> {
-    let Some(harness) = harness else {
+    let Some(harness) = harness.filter(|harness| !harness.scenario.is_empty()) else {
         let error = anyhow::anyhow!("the recording belongs to no scenario");
         return Err(error).or_fail_with(ExitKind::Usage, || {
             let runs = goldens.join("HARNESS/VERSION/SCENARIO/runs");

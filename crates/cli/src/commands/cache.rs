@@ -25,7 +25,7 @@ use crate::terminal::print_text;
 #[command(after_help = "Examples:
   offshoot cache rec
   offshoot cache rec --format json
-  offshoot cache rec --lint --golden goldens/claude-code/2.1.325/wakeup/runs/RUN
+  offshoot cache rec --lint --golden goldens/claude-code/2.1.325/wakeup
   offshoot cache 1m7g0c8g
 
 Exit codes: 0 success; 1 --lint found a problem; 2 you can fix it; 3 the journal
@@ -120,8 +120,8 @@ fn golden_of_run() -> anyhow::Error {
 fn golden_cache(args: &Args, path: &Path, candidate: &Source) -> anyhow::Result<Option<GoldenCache>> {
     let golden = match &args.golden {
         Some(golden) => Some(golden.clone()),
-        None => match ScenarioFolder::containing(path, None).or_fail(ExitKind::Outside)? {
-            Some((folder, _)) if folder.golden().or_fail(ExitKind::Usage)?.is_some() => {
+        None => match scenario_folder(path)? {
+            Some(folder) if folder.golden().or_fail(ExitKind::Usage)?.is_some() => {
                 let hint = || "--golden DIR".to_owned();
                 Some(folder.accepted_run().or_fail_with(ExitKind::Usage, hint)?)
             }
@@ -129,6 +129,14 @@ fn golden_cache(args: &Args, path: &Path, candidate: &Source) -> anyhow::Result<
         },
     };
     golden.map(|golden| Ok(parity::golden_cache(&open(&golden)?, candidate))).transpose()
+}
+
+/// Returns the scenario folder of a run beside a golden, or of a capture.
+fn scenario_folder(path: &Path) -> anyhow::Result<Option<ScenarioFolder>> {
+    Ok(match ScenarioFolder::containing(path, None).or_fail(ExitKind::Outside)? {
+        Some((folder, _)) => Some(folder),
+        None => ScenarioFolder::of_capture(path).or_fail(ExitKind::Outside)?,
+    })
 }
 
 fn explain_journal_run(beginning: &str) -> anyhow::Result<CacheExplanation> {

@@ -26,7 +26,7 @@ use crate::terminal::counted;
 /// A scripted model answers, without network access, unless `--live` is given. offshoot installs the harness from npm into
 /// your cache if needed. The harness works in folders of its own, at the same paths every time. Where the system allows it,
 /// it has a network of its own, in which calls that bypass the proxy are refused and reported. The recording is written to
-/// ./goldens/HARNESS/VERSION/SCENARIO/runs/RUN, and its path is printed.
+/// ./recordings/HARNESS/VERSION/SCENARIO/RUN, and its path is printed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   offshoot capture claude-code --scenario async-subagents
@@ -119,6 +119,9 @@ struct EnvironmentArgs {
     /// Set a variable, or pass on one of yours (repeatable)
     #[arg(long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
+    /// Header in which the harness sends the id of its conversation; see docs/reference/lanes.md
+    #[arg(long, value_name = "NAME", value_parser = crate::recordings::header_name)]
+    session_header: Option<String>,
     /// Run the harness in the network of the machine
     #[arg(long)]
     no_namespace: bool,
@@ -172,7 +175,7 @@ fn show_step(progress: &Progress, step: &str) {
 /// Writes `normalized/` and checks the recording.
 pub(crate) fn derive_files(captured: &CaptureOutcome) -> anyhow::Result<CheckReport> {
     let source = crate::recordings::open(&captured.dir)?;
-    super::normalize::write_normalized(&source)?;
+    super::normalize::write_normalized(&source, &recording::normalize::default_folder(&source))?;
     super::check::checked(&source)
 }
 
@@ -231,6 +234,7 @@ fn capture_options(args: Args) -> anyhow::Result<CaptureRequest> {
         },
         out: args.out,
         arguments: args.arguments,
+        session_header: environment.session_header,
         clock: None,
         env: variables(&environment.env, &user_env)?,
         sealed: !environment.no_namespace,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use proxy::{CachedRequest, Script, ScriptReport, ScriptedModel, Upstream, Upstreams};
-use recording::Manifest;
+use recording::{HarnessInfo, Manifest};
 
 use crate::failure::{ExitKind, OrFail};
 use crate::record::{RecordingPlan, substitute_variables};
@@ -45,9 +45,18 @@ pub(crate) struct Args {
     /// Folder for the recording; must not exist or be empty
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Loopback address to listen on; port 0 means any free port
+    /// Name of the harness for the manifest
+    #[arg(long, value_parser = crate::recordings::harness_name)]
+    name: Option<String>,
+    /// Header in which the program sends the id of its conversation; see docs/reference/lanes.md
+    #[arg(long, value_name = "NAME", value_parser = crate::recordings::header_name)]
+    session_header: Option<String>,
+    /// Address to listen on; port 0 means any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+    /// Listen on an address that other machines or containers can reach
+    #[arg(long)]
+    allow_remote: bool,
     /// Maximum wait for calls in flight after the command has ended
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u64,
@@ -79,11 +88,18 @@ async fn record(args: Args) -> anyhow::Result<ExitCode> {
         out: args.out,
         flag: "--out",
         listen: args.listen,
+        allow_remote: args.allow_remote,
         drain: Duration::from_secs(args.drain),
         command: args.command,
         env: if scripted.is_some() { substitute_variables("script") } else { Vec::new() },
         upstreams,
         manifest: Manifest {
+            harness: args.name.map(|name| HarnessInfo {
+                name,
+                live: args.script.is_none(),
+                ..HarnessInfo::default()
+            }),
+            session_header: args.session_header,
             script: args.script.as_ref().map(|script| script.display().to_string()),
             ..Manifest::default()
         },

@@ -11,11 +11,13 @@ use proxy::replay::{
     Fault, OnMiss, Order, Pace, RecordedTraffic, ReplayLoadError, ReplayReport, ReplayServer, ReplaySettings,
 };
 use proxy::{Upstream, Upstreams};
-use recording::{Manifest, Recording, Replay};
+use recording::{HarnessInfo, Manifest, Recording, Replay};
 
 use super::capture;
 use crate::failure::{ExitKind, OrFail};
-use crate::record::{RecordingPlan, base_urls, check_command, substitute_variables};
+use crate::record::{
+    RECORDED_AT, RecordingPlan, base_urls, check_command, substitute_variables, warn_remote,
+};
 use crate::signals::Signals;
 use crate::{child, paths};
 
@@ -34,9 +36,12 @@ pub(crate) struct Args {
     /// Recording, or folder of dumps
     #[arg(value_name = "RECORDING", value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
-    /// Loopback address to listen on; port 0 means any free port
+    /// Address to listen on; port 0 means any free port
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
+    /// Listen on an address that other machines or containers can reach
+    #[arg(long, requires = "listen")]
+    allow_remote: bool,
     /// Process id of the harness, if it was started elsewhere
     #[arg(long, value_name = "PID", requires = "listen")]
     pid: Option<u32>,
@@ -87,7 +92,7 @@ A fault is lane=L,turn=N[,attempt=N|all][,event=N]:KIND, where KIND is one of
 fn after_help() -> String {
     format!(
         "Examples:
-  offshoot replay goldens/claude-code/2.1.325/wakeup/runs/RUN --out again
+  offshoot replay recordings/claude-code/2.1.325/wakeup --out again
   offshoot replay rec -- claude -p hello
   offshoot replay rec --listen 127.0.0.1:8080 --order free
   offshoot replay rec --fault lane=main,turn=2,event=5:cut --out cut
@@ -234,8 +239,12 @@ async fn serve(
     // While recording, the recording proxy takes the requested address.
     let own = if args.out.is_some() { any } else { requested };
     if !requested.ip().is_loopback() {
-        Err(anyhow::anyhow!("`{requested}` is not a loopback address"))
-            .or_fail_with(ExitKind::Usage, || "--listen 127.0.0.1:0".into())?;
+        match args.allow_remote {
+            true if args.out.is_none() => warn_remote(requested),
+            true => {} // the recording proxy warns
+            false => Err(anyhow::anyhow!("`{requested}` is not a loopback address"))
+                .or_fail_with(ExitKind::Usage, || "--listen 127.0.0.1:0, or add `--allow-remote`".into())?,
+        }
     }
     let server = start_server(traffic, &settings, own).await?;
     if let Some(pid) = args.pid {
@@ -249,7 +258,7 @@ async fn serve(
             signals.next().await;
             ExitCode::SUCCESS
         }
-        None => run_command(&args.command, &server, &mut signals).await?,
+        None => run_command(&args, &server, &mut signals).await?,
     };
     let report = server.report();
     print_report(&report);
@@ -297,26 +306,49 @@ async fn record(
         faults: settings.faults.iter().map(ToString::to_string).collect(),
         sha256: Replay::digest_of(&args.recording),
     };
+    let harness = harness_of(&args.recording, &args.command);
     let plan = RecordingPlan {
         out: args.out.unwrap_or_default(),
         flag: "--out",
         listen,
+        allow_remote: args.allow_remote,
         drain: Duration::from_secs(10),
         command: args.command,
-        env: substitute_variables("replay"),
+        env: replay_variables(&args.recording),
         upstreams: upstreams(server)?,
-        manifest: Manifest { replay: Some(replay), ..Manifest::default() },
+        manifest: Manifest { replay: Some(replay), harness, ..Manifest::default() },
     };
     let report = || Some(("replay.json", server.report().to_json()));
     plan.record(signals, |pid| server.watch_process(pid), report).await
 }
 
-async fn run_command(
-    command: &[String],
-    server: &ReplayServer,
-    signals: &mut Signals,
-) -> anyhow::Result<ExitCode> {
-    let variables = [base_urls(&upstreams(server)?, server.addr()), substitute_variables("replay")].concat();
+/// Names the harness of a new recording after the replayed one. Its version is known only if it is this program.
+fn harness_of(recording: &Path, command: &[String]) -> Option<HarnessInfo> {
+    let recorded = Recording::open(recording).ok()?;
+    let recorded = recorded.manifest()?.harness.as_ref()?;
+    let program = child::find(command.first()?)?.canonicalize().ok();
+    let is_own =
+        program.is_some() && program == std::env::current_exe().and_then(|own| own.canonicalize()).ok();
+    Some(HarnessInfo {
+        name: recorded.name.clone(),
+        version: is_own.then(|| env!("CARGO_PKG_VERSION").to_owned()),
+        model: recorded.model.clone(),
+        ..HarnessInfo::default()
+    })
+}
+
+/// Returns the variables of a command that a recording answers.
+fn replay_variables(recording: &Path) -> Vec<(String, String)> {
+    let mut variables = substitute_variables("replay");
+    let recording = Recording::open(recording).ok();
+    let manifest = recording.as_ref().and_then(Recording::manifest);
+    variables.extend(manifest.map(|manifest| (RECORDED_AT.to_owned(), manifest.started_at.clone())));
+    variables
+}
+
+async fn run_command(args: &Args, server: &ReplayServer, signals: &mut Signals) -> anyhow::Result<ExitCode> {
+    let Args { recording, command, .. } = args;
+    let variables = [base_urls(&upstreams(server)?, server.addr()), replay_variables(recording)].concat();
     let running =
         child::start_unrecorded(command, &variables).map_err(|error| child::start_error(command, error))?;
     if let Some(pid) = running.pid() {

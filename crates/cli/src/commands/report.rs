@@ -25,7 +25,7 @@ const LONGEST_VERDICT: u64 = 1 << 30;
 /// calls, results and raw bytes, the prompt cache, and the verdict.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  offshoot report goldens/claude-code/2.1.325/wakeup/runs/RUN --open
+  offshoot report recordings/claude-code/2.1.325/wakeup --open
   offshoot report 1m7g0c8g --out run.html
   offshoot report rec --golden accepted-rec --out compared.html
   offshoot verify golden rec --format json > verdict.json

@@ -21,7 +21,7 @@ use crate::terminal::print_text;
 /// Each turn is listed with its calls, results, tokens and time.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  offshoot show goldens/claude-code/2.1.325/wakeup/runs/20261115-101500
+  offshoot show recordings/claude-code/2.1.325/wakeup
   offshoot show 1m7g0c8g
   offshoot show 1m7g0c8g --events --after 120")]
 pub(crate) struct Args {
@@ -56,7 +56,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let source = open(path)?;
     let damage = damage(&source)?;
-    let about = FolderInfo { recording: source.recording(), damage: &damage };
+    let about =
+        FolderInfo { recording: source.recording(), damage: &damage, imported_from: source.imported_from() };
     print_text(&recording_text(&source, &about, args.format));
     Ok(ExitCode::from(if damage.is_empty() { 0 } else { ExitKind::Verdict as u8 }))
 }

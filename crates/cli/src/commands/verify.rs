@@ -16,7 +16,7 @@ use crate::{output, page};
 /// docs/reference/verify.md describes the surfaces and levels.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  offshoot verify goldens/claude-code/2.1.325/wakeup/runs/RUN rec
+  offshoot verify goldens/claude-code/2.1.325/wakeup rec
   offshoot verify rec again --level E4
   offshoot verify rec again --format junit > verdict.xml
   offshoot verify rec again --format html > verdict.html

@@ -10,6 +10,7 @@ mod prepared;
 mod request;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use proxy::{BoundProxy, RecordingProxy, UpstreamStatus};
@@ -25,6 +26,7 @@ use crate::install::Progress;
 use crate::launch::Launch;
 use crate::meter::Meter;
 use crate::sandbox::Sandbox;
+use crate::spending::SpendingLimit;
 use crate::supervisor::{NamespaceSockets, PROXY_PORT, ProgramExit, Supervisor};
 use copy::Snapshot;
 use model_server::ModelServer;
@@ -154,6 +156,7 @@ impl Setup {
             command: Some(command(&launch, &sandbox)),
             listen: vec![bound.addr().to_string()],
             upstreams: answering.upstreams.iter().map(|up| (up.prefix.clone(), up.url())).collect(),
+            session_header: planned.session_header.clone(),
             script: planned.model_source.script_name(),
             replay: planned.model_source.replay(),
             clock: Some(plan.clock.clone()),
@@ -166,8 +169,13 @@ impl Setup {
             .map_err(HarnessError::Create)?;
         let listening =
             pipes.start_reading(&recorder).map_err(HarnessError::io("read", "the harness's output"))?;
-        let capture = bound.start(answering.upstreams.clone(), recorder.clone());
-        let meter = Meter::new(&dir);
+        let limit = planned.budget.map(|budget| Arc::new(SpendingLimit::new(budget)));
+        let upstreams = answering.upstreams.clone();
+        let capture = match limit.clone() {
+            Some(limit) => bound.start_gated(upstreams, recorder.clone(), limit),
+            None => bound.start(upstreams, recorder.clone()),
+        };
+        let meter = Meter::new(&dir, limit);
         Ok(RunningCapture {
             planned,
             plan,
@@ -505,8 +513,7 @@ impl RunResult {
     }
 }
 
-/// Returns the default folder of a recording: `goldens/HARNESS/VERSION/SCENARIO/runs/RUN`. Replays cannot
-/// become goldens and have their own root.
+/// Returns the default folder of a recording: `recordings/HARNESS/VERSION/SCENARIO/RUN`, or `replays/…` for a replay.
 pub(crate) fn default_dir(
     root: &str,
     harness: &dyn HarnessAdapter,
@@ -515,5 +522,5 @@ pub(crate) fn default_dir(
     at: SystemTime,
 ) -> PathBuf {
     let run: String = iso(at).chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    Path::new(root).join(harness.name()).join(folder).join(scenario).join("runs").join(run)
+    Path::new(root).join(harness.name()).join(folder).join(scenario).join(run)
 }

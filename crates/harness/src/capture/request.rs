@@ -34,12 +34,14 @@ pub struct CaptureRequest {
     pub overrides: ScenarioOverrides,
     /// The requested source of the model's replies.
     pub replies: RepliesRequest,
-    /// The recording's folder; by default below `./goldens`.
+    /// The recording's folder; by default below `./recordings`.
     pub out: Option<PathBuf>,
     /// Arguments of the harness; for `command` the command itself.
     pub arguments: Vec<String>,
     /// Variables for the harness.
     pub env: BTreeMap<String, String>,
+    /// Header in which the harness sends the id of its conversation, if the user named one.
+    pub session_header: Option<String>,
     /// The clock of the recording that is replayed, for a harness that takes its clock from us.
     pub clock: Option<Clock>,
     /// True if to seal the network if the system allows it.
@@ -162,6 +164,7 @@ pub(super) struct PreparedCapture {
     out: Option<PathBuf>,
     env: BTreeMap<String, String>,
     arguments: Vec<String>,
+    pub(super) session_header: Option<String>,
     clock: Option<Clock>,
     user_env: BTreeMap<String, String>,
 }
@@ -224,6 +227,7 @@ impl PreparedCapture {
             folders: asked.folders,
             out: asked.out,
             arguments: asked.arguments,
+            session_header: asked.session_header,
             clock: asked.clock,
             user_env: asked.user_env,
         })
@@ -250,7 +254,7 @@ impl PreparedCapture {
 
     /// Returns the recording's folder.
     pub(super) fn dir(&self, at: SystemTime) -> PathBuf {
-        let root = if matches!(self.model_source, ModelSource::Replay(_)) { "replays" } else { "goldens" };
+        let root = if matches!(self.model_source, ModelSource::Replay(_)) { "replays" } else { "recordings" };
         self.out.clone().unwrap_or_else(|| {
             super::default_dir(root, &*self.harness, &self.release.folder(), &self.scenario.name, at)
         })

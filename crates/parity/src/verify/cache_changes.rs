@@ -7,6 +7,7 @@ use recording::lanes::LaneKind;
 use recording::source::Source;
 
 use super::ParityRules;
+use super::folder_renames::FolderRenames;
 use super::load::LoadedRecording;
 use crate::verdict::{CacheChange, Level, Verdict, VerdictOutcome};
 
@@ -21,7 +22,9 @@ pub struct GoldenCache {
 
 /// Explains a golden, with its lanes aligned to a candidate's as in [`verify`](super::verify).
 pub fn golden_cache(golden: &Source, candidate: &Source) -> GoldenCache {
-    let (mut mine, mut theirs) = (LoadedRecording::load(golden), LoadedRecording::load(candidate));
+    let renames = FolderRenames::between(golden, candidate);
+    let mut mine = LoadedRecording::load(golden, renames);
+    let mut theirs = LoadedRecording::load(candidate, FolderRenames::default());
     let verdict = LoadedRecording::compare(&mut mine, &mut theirs, &ParityRules::default(), Level::E0);
     let side_lanes = mine.ordered.lanes.lanes.iter().filter(|lane| lane.kind == LaneKind::Side);
     let side_lanes: Vec<&str> = side_lanes.map(|lane| lane.id.as_str()).collect();

@@ -11,6 +11,7 @@ use wire::json::Document;
 
 use super::compared::{ComparedRecording, RecordingFacts, RequestSource};
 use super::day::Day;
+use super::folder_renames::FolderRenames;
 use super::project::UnitCollector;
 use super::rules::ParityRules;
 use crate::cached::CacheCollector;
@@ -32,21 +33,29 @@ struct SourceRequests<'s> {
 }
 
 impl<'s> LoadedRecording<'s> {
-    pub(super) fn load(source: &'s Source) -> Self {
+    /// Reads a recording. `renames` make its folders those of another recording, for the prompt cache only.
+    pub(super) fn load(source: &'s Source, renames: FolderRenames) -> Self {
         let numbers = (0..source.len()).map(|n| (source.id(n), n)).collect();
-        let mut collectors =
-            Collectors { units: UnitCollector::default(), cache: CacheCollector::new(&source.timeline()) };
+        let mut collectors = Collectors {
+            units: UnitCollector::default(),
+            cache: CacheCollector::new(&source.timeline()),
+            renames,
+        };
         let ordered = source.order_observed(&mut collectors);
-        let Collectors { units, cache } = collectors;
+        let Collectors { units, cache, .. } = collectors;
         let explained = cache::explain(cache.asks(&ordered.lanes));
         Self { source, ordered, explained, units, requests: SourceRequests { source, numbers } }
     }
 
-    /// Loads two recordings at the same time.
+    /// Loads two recordings at the same time. The candidate's cache is explained under the golden's folders.
     pub(super) fn load_both(golden: &'s Source, candidate: &'s Source) -> (Self, Self) {
         std::thread::scope(|scope| {
-            let candidate = scope.spawn(|| Self::load(candidate));
-            (Self::load(golden), candidate.join().expect("ordering a recording does not panic"))
+            let renames = FolderRenames::between(candidate, golden);
+            let candidate = scope.spawn(|| Self::load(candidate, renames));
+            (
+                Self::load(golden, FolderRenames::default()),
+                candidate.join().expect("ordering a recording does not panic"),
+            )
         })
     }
 
@@ -84,12 +93,20 @@ impl<'s> LoadedRecording<'s> {
 struct Collectors {
     units: UnitCollector,
     cache: CacheCollector,
+    renames: FolderRenames,
 }
 
 impl SourceObserver for Collectors {
     fn decoded_request(&mut self, asked: &SourceRequest, document: &Document<'_>, prompt: &Prompt) {
         self.units.decoded_request(asked, document, prompt);
-        self.cache.decoded_request(asked, document, prompt);
+        let Some(renamed) = self.renames.apply(document.text()) else {
+            return self.cache.decoded_request(asked, document, prompt);
+        };
+        if let Ok(document) = Document::parse(renamed.as_bytes())
+            && let Ok(prompt) = prompt.dialect.decode_document(&document)
+        {
+            self.cache.decoded_request(asked, &document, &prompt);
+        }
     }
 
     fn request(&mut self, n: usize, asked: &SourceRequest, prompt: Option<&Prompt>) {

@@ -33,6 +33,7 @@ mod compare;
 mod compared;
 mod day;
 mod finding;
+mod folder_renames;
 mod history;
 mod id_shape;
 mod job_names;
@@ -84,6 +85,9 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &ParityRules, required
         let problems = loaded.ordered.problems.iter();
         verdict.notes.extend(problems.map(|problem| format!("{side}, {}: {}", problem.what, problem.why)));
     }
+    if golden.imported_from().is_some() || candidate.imported_from().is_some() {
+        limit_to_messages(&mut verdict, golden, candidate);
+    }
     cache_changes::add_cache_changes(&mut verdict, &mine.explained, &theirs.explained);
     seal::add_seal_differences(&mut verdict, [(golden, &mine.ordered), (candidate, &theirs.ordered)]);
     // Bytes that were not compared may differ.
@@ -91,6 +95,22 @@ pub fn verify(golden: &Source, candidate: &Source, rules: &ParityRules, required
         verdict.outcome = VerdictOutcome::Inconclusive(doubt);
     }
     verdict
+}
+
+/// Limits a verdict about an imported session, which has messages and neither bytes nor settings.
+fn limit_to_messages(verdict: &mut Verdict, golden: &Source, candidate: &Source) {
+    verdict.level = verdict.level.min(Some(Level::E3));
+    let is_one_sided = golden.imported_from().is_some() != candidate.imported_from().is_some();
+    let doubt = match verdict.outcome {
+        VerdictOutcome::Match if verdict.required > Level::E3 => {
+            "an imported session has no bytes to compare"
+        }
+        VerdictOutcome::Differs if is_one_sided => {
+            "only one side is an imported session, which has no instructions, tools and settings"
+        }
+        _ => return,
+    };
+    verdict.outcome = VerdictOutcome::Inconclusive(doubt.to_owned());
 }
 
 /// Compares two recordings.

@@ -55,6 +55,11 @@ impl Head {
             .map(|(_, value)| &self.bytes[value.clone()])
     }
 
+    /// Returns the first value of a header.
+    pub(crate) fn value(&self, name: &str) -> Option<String> {
+        self.values(name).next().map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
     /// Returns whether a comma-separated header has this token.
     pub(crate) fn has_token(&self, name: &str, token: &str) -> bool {
         self.tokens(name).any(|word| word.eq_ignore_ascii_case(token.as_bytes()))

@@ -2,6 +2,9 @@
 
 use wire::dialect::Prompt;
 
+/// Header of our own runs with the id of the run.
+const OWN_AGENT: &str = "x-offshoot-agent";
+
 /// Ids of a request's sender. Each may be missing: some versions of harnesses send none.
 ///
 /// Ids separate requests that look alike. They join requests only as evidence of a compaction.
@@ -15,6 +18,8 @@ pub struct Identity {
     pub parent: Option<String>,
     /// Session id in the body, which all agents of a session may share.
     pub body: Option<String>,
+    /// End user, if the program names one.
+    pub user: Option<String>,
     /// Address that the request was sent to, without its query.
     pub endpoint: Option<String>,
     /// Id of the reply that the request continues, if it is sent instead of a history.
@@ -36,7 +41,7 @@ impl Identity {
             let slot = match () {
                 () if names("user") || names("stainless") => continue,
                 () if names("parent") && (is_session || names("agent")) => &mut identity.parent,
-                () if names("agent") && names("id") => &mut identity.agent,
+                () if names("agent") && names("id") || name == OWN_AGENT => &mut identity.agent,
                 () if is_session => &mut identity.session,
                 () => continue,
             };
@@ -44,9 +49,24 @@ impl Identity {
         }
         if let Some(prompt) = prompt {
             identity.body = body_id(prompt, body);
+            identity.user = plain(prompt, body, "user").or_else(|| plain(prompt, body, "safety_identifier"));
             identity.follows = plain(prompt, body, "previous_response_id");
         }
         identity
+    }
+
+    /// Takes the session from the header that the user named.
+    pub fn with_session_header<'h>(
+        mut self,
+        name: Option<&str>,
+        mut headers: impl Iterator<Item = (&'h str, &'h str)>,
+    ) -> Self {
+        if let Some(name) = name
+            && let Some((_, value)) = headers.find(|(header, _)| header.eq_ignore_ascii_case(name))
+        {
+            self.session = Some(value.to_owned());
+        }
+        self
     }
 
     /// Returns whether both can be the same agent.
@@ -58,6 +78,7 @@ impl Identity {
         !differ(&self.session, &other.session)
             && !differ(&self.agent, &other.agent)
             && !differ(&self.body, &other.body)
+            && !differ(&self.user, &other.user)
             && !one_is_an_agent
     }
 
@@ -79,6 +100,7 @@ impl Identity {
             (&mut self.agent, &other.agent),
             (&mut self.parent, &other.parent),
             (&mut self.body, &other.body),
+            (&mut self.user, &other.user),
             (&mut self.endpoint, &other.endpoint),
         ] {
             if mine.is_none() {
@@ -124,6 +146,16 @@ mod tests {
         assert_eq!((child.session.as_deref(), child.parent.as_deref()), (Some("c"), Some("p")));
         assert_eq!(identity(&[("Session_Id", "s")]).session.as_deref(), Some("s"));
         assert!(identity(&[]).agrees_with(&sub), "who says nothing may be anyone");
+        let ours = identity(&[("x-offshoot-session", "r"), ("x-offshoot-agent", "a"), ("x-agent", "b")]);
+        assert_eq!((ours.session.as_deref(), ours.agent.as_deref()), (Some("r"), Some("a")));
+        let named = |header: &str| {
+            let headers = [("x-session-id", "one"), ("X-Chat", "two")];
+            Identity::of(headers.into_iter(), b"", None)
+                .with_session_header(Some(header), headers.into_iter())
+                .session
+        };
+        assert_eq!(named("x-chat").as_deref(), Some("two"), "what the user says goes first");
+        assert_eq!(named("x-other").as_deref(), Some("one"));
         assert_eq!(identity(&[("x-stainless-retry-count", "0"), ("user-agent", "id")]), Identity::default());
     }
 }

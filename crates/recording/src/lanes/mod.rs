@@ -17,12 +17,15 @@ mod tracker;
 mod tree;
 
 #[cfg(test)]
+mod conversation_tests;
+#[cfg(test)]
 mod tests;
 
 pub use depth::tree_roots;
 pub use identity::Identity;
 pub use jobs::{JobCall, JobNotice, LaneJob};
 pub use outline::{Outline, Replies};
+pub(crate) use request::said_by_user;
 pub use request::{CarriedResult, InjectedText};
 pub use response::LaneResponse;
 pub use state::{LaneTracker, TurnMark};

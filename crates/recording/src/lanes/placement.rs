@@ -9,13 +9,11 @@ use session::{CallId, Role};
 use super::identity::Identity;
 use super::jobs::all_words;
 use super::prompts::PromptMatch;
-use super::request::{InjectedText, LaneRequest, atom_of_call, digest};
+use super::request::{InjectedText, LaneRequest, QUOTED, atom_of_call, digest};
 use super::state::{LaneTracker, TurnIndex, TurnMark};
 
 /// Number of similar lanes that are checked for a compaction.
 const REMEMBERED: usize = 64;
-/// Number of equal words in a row that count as a quotation.
-const QUOTED: usize = 8;
 /// Number of newest replies of a lane that are searched for quotations.
 const QUOTABLE: usize = 8;
 
@@ -91,10 +89,14 @@ impl LaneTracker {
             let lane = &self.lanes[**lane];
             lane.turns.len() == 1 && lane.origin.branch.is_none() && lane.turns[0].has_failed()
         };
-        // A harness may retry with another model.
-        let equal = self.lanes_by_first_request.get(&request.history).into_iter().flatten().filter(agrees);
-        if let Some(lane) = equal.clone().find(failed) {
-            return Placement::Retry((*lane, 0));
+        // A harness may retry with another model. The last request may be a compaction that failed.
+        let equal = self.turns_by_first_request.get(&request.history).into_iter().flatten();
+        let failed_turn = |(lane, turn): &&TurnIndex| {
+            let turns = &self.lanes[*lane].turns;
+            turns.len() == turn + 1 && turns[*turn].has_failed()
+        };
+        if let Some(at) = equal.filter(|at| agrees(&&at.0)).find(failed_turn) {
+            return Placement::Retry(*at);
         }
         let texts = request.opening_texts.iter().map(String::as_str);
         let prompt_match = self.prompts.find_in(texts, request.first_user_text.as_deref());
@@ -164,7 +166,7 @@ impl LaneTracker {
     fn names_a_call(&self, lane: usize, texts: &[&str]) -> bool {
         texts.iter().flat_map(|text| all_words(text)).any(|word| {
             let made_at = self.turns_by_atom.get(&atom_of_call(&CallId::new(word)));
-            made_at.is_some_and(|(maker, _)| *maker == lane)
+            made_at.and_then(|turns| turns.last()).is_some_and(|(maker, _)| *maker == lane)
         })
     }
 
@@ -179,7 +181,8 @@ impl LaneTracker {
         };
         let is_head = |at: &&TurnIndex| self.lanes[at.0].turns.len() == at.1 + 1;
         let of = |index: &HashMap<u64, Vec<TurnIndex>>, replies: &u64| -> Vec<TurnIndex> {
-            index.get(replies).into_iter().flatten().filter(agrees).copied().collect()
+            let found = index.get(replies).into_iter().flatten().filter(agrees).copied().collect();
+            self.nearest_openings(found, request, identity)
         };
         let best = |turns: &mut dyn Iterator<Item = &TurnIndex>| self.best_turn(request, identity, turns);
         let turn = |at: &TurnIndex| &self.lanes[at.0].turns[at.1];
@@ -214,6 +217,8 @@ impl LaneTracker {
         if awaited.is_empty() && orphans.peek().is_some() && !orphans.any(is_again) {
             return if told { Placement::New(None) } else { Placement::ForkParent };
         }
+        let asked: Vec<TurnIndex> =
+            asked.into_iter().filter(|at| told || !self.begins_beside(at, request)).collect();
         let repeats =
             |at: &&TurnIndex| is_head(at) && (turn(at).has_failed() || turn(at).history == request.history);
         if let Some(at) = best(&mut asked.iter().filter(repeats)) {
@@ -246,10 +251,12 @@ impl LaneTracker {
                 return Placement::Next(at.0, None);
             }
         }
-        if let Some(at) = request.last_atom.and_then(|atom| self.turns_by_atom.get(&atom)).filter(agrees) {
-            return match is_head(&at) {
-                true => Placement::Next(at.0, Some(TurnMark::Rewrite)),
-                false => Placement::Branch((at.0, at.1 + 1)),
+        let last_atom = request.last_atom.as_ref();
+        if let Some(at) = last_atom.and_then(|atom| of(&self.turns_by_atom, atom).last().copied()) {
+            return match self.summarised_lane(at.0, request) {
+                Some(lane) => Placement::Next(lane, Some(TurnMark::Compaction)),
+                None if is_head(&&at) => Placement::Next(at.0, Some(TurnMark::Rewrite)),
+                None => Placement::Branch((at.0, at.1 + 1)),
             };
         }
         for replies_digest in
@@ -263,6 +270,68 @@ impl LaneTracker {
             Some(lane) => Placement::Branch((lane, 1)),
             None => Placement::New(None),
         }
+    }
+
+    /// Keeps the turns of conversations that opened as the request does, if there are any. A few words, which any
+    /// conversation may contain, continue no other one.
+    fn nearest_openings(
+        &self,
+        mut found: Vec<TurnIndex>,
+        request: &LaneRequest,
+        identity: &Identity,
+    ) -> Vec<TurnIndex> {
+        let lane = |at: &TurnIndex| &self.lanes[at.0];
+        let is_clear = found.len() < 2 && !request.has_few_words;
+        if is_clear || found.iter().any(|at| lane(at).identity.names_the_same_as(identity)) {
+            return found;
+        }
+        let opening = &request.gaps[0].texts;
+        let is_equal = |at: &TurnIndex| lane(at).gaps.first().is_some_and(|gap| gap.texts == *opening);
+        let said: HashSet<u64> = request.gaps.iter().flat_map(|gap| &gap.texts).copied().collect();
+        let is_alike =
+            |at: &TurnIndex| lane(at).gaps.iter().flat_map(|gap| &gap.texts).any(|text| said.contains(text));
+        if found.iter().any(is_equal) {
+            found.retain(is_equal);
+        } else if request.has_few_words || found.iter().any(is_alike) {
+            found.retain(is_alike);
+        }
+        if request.has_few_words {
+            let is_retry = |at: &TurnIndex| {
+                let turn = &lane(at).turns[at.1];
+                turn.history == request.history && turn.has_failed()
+            };
+            found.retain(|at| self.shares_route(at.0, request, identity) || is_retry(at));
+        }
+        found
+    }
+
+    /// Returns whether a lane asks the same model at the same address.
+    fn shares_route(&self, lane: usize, request: &LaneRequest, identity: &Identity) -> bool {
+        let lane = &self.lanes[lane];
+        lane.setup.model == request.model && lane.identity.shares_endpoint_with(identity)
+    }
+
+    /// Returns whether a lane began at this turn with replies from before the recording, such as examples, and the
+    /// request begins another conversation after the same replies. A retry and an answer to calls do not.
+    fn begins_beside(&self, at: &TurnIndex, request: &LaneRequest) -> bool {
+        let lane = &self.lanes[at.0];
+        let turn = &lane.turns[at.1];
+        at.1 == 0
+            && lane.origin.branch.is_none()
+            && request.results.is_empty()
+            && !(turn.has_failed() && turn.history == request.history)
+            && self.fork_call(request, *at).is_none()
+    }
+
+    /// Returns the lane that a side lane summarised, if a request with that summary has the instructions of the lane.
+    fn summarised_lane(&self, side: usize, request: &LaneRequest) -> Option<usize> {
+        let lane = &self.lanes[side];
+        let branch = lane.origin.branch.filter(|_| lane.origin.is_side_question);
+        let about = lane.subject.or(branch.map(|(base, _)| base))?;
+        let setup = &self.lanes[about].setup;
+        let continues = setup.system == request.system && setup.has_tools == request.has_tools;
+        let differs = lane.setup.system != request.system || lane.setup.has_tools != request.has_tools;
+        (continues && differs).then_some(about)
     }
 
     /// Finds the lane whose first reply the request carries in other words, as when a harness removes thinking.
@@ -333,6 +402,7 @@ impl LaneTracker {
             (
                 named,
                 carried,
+                self.shares_route(at.0, request, identity),
                 lane.setup.system == request.system,
                 std::cmp::Reverse(waiting),
                 std::cmp::Reverse(at.0),

@@ -14,8 +14,14 @@ use wire::dialect::{Prompt, ToolExecution};
 /// Maximum length of a stored text.
 const KEPT: usize = 4096;
 
+/// Number of equal words in a row that count as a quotation.
+pub(super) const QUOTED: usize = 8;
+
 /// Number of instruction words that are stored for comparison.
 const SAMPLED_WORDS: usize = 64;
+
+/// Maximum length of a user's text in a summary.
+const SHORT: usize = 512;
 
 /// Digest of one thing that the model said: a call, or a text.
 pub(super) type Atom = u64;
@@ -31,6 +37,8 @@ pub(super) struct LaneRequest {
     pub(super) history: u64,
     /// Last atom of the replies.
     pub(super) last_atom: Option<Atom>,
+    /// True if the replies are a few words without calls, which any conversation may contain.
+    pub(super) has_few_words: bool,
     /// Digest of the system prompt without words that contain digits.
     pub(super) system: u64,
     /// Sample of the system prompt's words, the same for equal texts.
@@ -103,6 +111,7 @@ impl LaneRequest {
             texts: Vec::new(),
             newest: Vec::new(),
             results: Vec::new(),
+            reply_words: 0,
         };
         reader.request.replies_digests.push(digest(&()));
         reader.request.gaps.push(Gap::default());
@@ -112,7 +121,8 @@ impl LaneRequest {
             }
         }
         reader.close();
-        let Reader { mut request, newest, results, .. } = reader;
+        let Reader { mut request, newest, results, reply_words, .. } = reader;
+        request.has_few_words = reply_words < QUOTED;
         request.new_texts =
             newest.iter().map(|(role, text)| InjectedText { role: *role, text: (*text).into() }).collect();
         request.results = results.into_iter().map(carried).collect();
@@ -187,6 +197,8 @@ struct Reader<'i> {
     newest: Vec<(Role, &'i str)>,
     /// Results after it.
     results: Vec<&'i ToolResult>,
+    /// Number of words of all replies. A call counts as many.
+    reply_words: usize,
 }
 
 impl<'i> Reader<'i> {
@@ -232,6 +244,7 @@ impl<'i> Reader<'i> {
 
     /// Adds an atom. A client may repeat a call after a cut, which still counts once.
     fn atom(&mut self, atom: Atom) {
+        self.reply_words += QUOTED;
         if !self.group.contains(&atom) {
             self.group.push(atom);
         }
@@ -241,6 +254,7 @@ impl<'i> Reader<'i> {
     fn close(&mut self) {
         if self.group.is_empty() {
             self.group.extend(atom_of_text(&self.texts));
+            self.reply_words += self.texts.iter().map(|text| text.split_whitespace().count()).sum::<usize>();
             if self.request.is_first() {
                 self.request.first_reply_text = shortened(self.texts.join("\n").trim()).to_owned();
             }
@@ -317,6 +331,28 @@ pub(super) fn joined(blocks: &[Block]) -> Cow<'_, str> {
 fn carried(result: &ToolResult) -> CarriedResult {
     let text = shortened(&joined(&result.blocks)).to_owned();
     CarriedResult { call: result.call.clone(), text, is_error: result.is_error }
+}
+
+/// Returns the texts of user messages in short. Texts that harnesses add in a tag of their own are left out, unless a
+/// lane begins with nothing else.
+pub(crate) fn said_by_user(texts: &[InjectedText], is_first: bool) -> Vec<String> {
+    let by_user = || texts.iter().filter(|said| said.role == Role::User && !said.text.trim().is_empty());
+    let short = |said: &InjectedText| {
+        let text = said.text.trim();
+        text[..text.floor_char_boundary(SHORT)].to_owned()
+    };
+    let own: Vec<String> = by_user().filter(|said| !is_notice(&said.text)).map(short).collect();
+    match own.is_empty() && is_first {
+        true => by_user().map(short).collect(),
+        false => own,
+    }
+}
+
+/// Returns whether a text starts with a tag that harnesses put around their own notices.
+fn is_notice(text: &str) -> bool {
+    let name = text.trim_start().strip_prefix('<').and_then(|rest| rest.split(['>', ' ', '\n']).next());
+    let is_of = |word: &&str| name.is_some_and(|name| name.contains(*word));
+    ["reminder", "notification", "environment", "context", "instructions"].iter().any(|word| is_of(&word))
 }
 
 /// Returns the part of a text that is stored.

@@ -23,12 +23,12 @@ pub struct LaneTracker {
     pub(super) turns_by_replies: HashMap<u64, Vec<TurnIndex>>,
     /// Turns by the digest of the replies up to and including theirs.
     pub(super) turns_by_replies_after: HashMap<u64, Vec<TurnIndex>>,
-    /// Lanes by the digest of their first request.
-    pub(super) lanes_by_first_request: HashMap<u64, Vec<usize>>,
+    /// Turns by the digest of their request, if it carries no replies.
+    pub(super) turns_by_first_request: HashMap<u64, Vec<TurnIndex>>,
     /// Lanes by their dialect, model, system prompt and tools.
     pub(super) lanes_by_setup: HashMap<u64, Vec<usize>>,
-    /// Newest turn whose reply contains an atom.
-    pub(super) turns_by_atom: HashMap<Atom, TurnIndex>,
+    /// Turns whose reply contains an atom, the newest last.
+    pub(super) turns_by_atom: HashMap<Atom, Vec<TurnIndex>>,
     pub(super) items: HashMap<String, Vec<Atom>>,
     pub(super) instructions: InstructionDigests,
     pub(super) turns_by_reply: HashMap<String, TurnIndex>,
@@ -79,6 +79,8 @@ pub(super) struct LaneOrigin {
 #[derive(Debug, Default)]
 pub(super) struct LaneSetup {
     pub(super) dialect: u64,
+    /// Model of the newest request.
+    pub(super) model: u64,
     pub(super) system: u64,
     /// Sample of the words of its instructions.
     pub(super) instruction_sample: Vec<u64>,
@@ -92,6 +94,8 @@ pub(super) struct TurnState {
     pub(super) history: u64,
     pub(super) attempts: Vec<Attempt>,
     pub(super) reply: Option<TurnReply>,
+    /// New texts of the user, shortened.
+    pub(super) asked: Vec<String>,
     pub(super) results: Vec<CarriedResult>,
     pub(super) texts: Vec<InjectedText>,
     pub(super) marks: Vec<TurnMark>,

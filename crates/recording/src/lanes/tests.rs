@@ -13,7 +13,7 @@ use wire::dialect::Dialect;
 
 use super::*;
 
-fn check(story: &str, expected: Expect) {
+pub(super) fn check(story: &str, expected: Expect) {
     let mut tracker = LaneTracker::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (sign, rest) = line.split_at(2);

@@ -5,7 +5,9 @@ use wire::dialect::Prompt;
 
 use super::identity::Identity;
 use super::placement::{Placement, is_marked_fork};
-use super::request::{Gap, InjectedText, LaneRequest, atom_of_call, atoms, extended, shortened};
+use super::request::{
+    Gap, InjectedText, LaneRequest, atom_of_call, atoms, extended, said_by_user, shortened,
+};
 use super::response::LaneResponse;
 use super::state::{
     Attempt, Call, LaneOrigin, LaneSetup, LaneState, LaneTracker, TurnIndex, TurnMark, TurnReply, TurnState,
@@ -71,7 +73,9 @@ impl LaneTracker {
         let before = turn.checked_sub(1).map(|before| (lane, before));
         let at = before.unwrap_or((lane, turn));
         let made_at = before.map_or(0, |(lane, turn)| self.lanes[lane].turns[turn].attempts[0].asked_at);
-        self.turns_by_atom.extend(unheard.iter().map(|call| (atom_of_call(&call.id), at)));
+        for call in &unheard {
+            self.turns_by_atom.entry(atom_of_call(&call.id)).or_default().push(at);
+        }
         let numbers: Vec<usize> = unheard.iter().map(|call| self.note_call(call, at, made_at)).collect();
         if let Some((lane, turn)) = before {
             let turn = &mut self.lanes[lane].turns[turn];
@@ -130,7 +134,9 @@ impl LaneTracker {
         self.turns_by_replies_after.entry(replies_digest).or_default().push(at);
         self.turns_by_reply.insert(reply.id.clone(), at);
         self.items.extend(response.items.iter().map(|item| (item.clone(), atoms.clone())));
-        self.turns_by_atom.extend(atoms.into_iter().map(|atom| (atom, at)));
+        for atom in atoms {
+            self.turns_by_atom.entry(atom).or_default().push(at);
+        }
     }
 
     /// Creates the lane or turn for a request.
@@ -161,7 +167,6 @@ impl LaneTracker {
         };
         let state = &mut self.lanes[lane];
         if state.turns.is_empty() && state.origin.branch.is_none() {
-            self.lanes_by_first_request.entry(request.history).or_default().push(lane);
             let texts = request.opening_texts.iter();
             state.origin.opening_texts = texts.map(|text| shortened(text).to_owned()).collect();
             state.origin.first_user_text =
@@ -170,9 +175,13 @@ impl LaneTracker {
         let marks =
             mark.into_iter().chain(compare_gaps(&state.gaps, &request.gaps).filter(|_| mark.is_none()));
         let turn = state.turns.len();
+        if request.is_first() {
+            self.turns_by_first_request.entry(request.history).or_default().push((lane, turn));
+        }
         state.turns.push(TurnState {
             replies_digest: request.replies_digest(),
             history: request.history,
+            asked: said_by_user(&request.new_texts, turn == 0),
             attempts: Vec::new(),
             reply: None,
             results: std::mem::take(&mut request.results),
@@ -191,6 +200,7 @@ impl LaneTracker {
     fn add_lane(&mut self, origin: LaneOrigin, request: &LaneRequest, identity: &Identity) -> usize {
         let setup = LaneSetup {
             dialect: request.dialect,
+            model: request.model,
             system: request.system,
             instruction_sample: request.instruction_sample.clone(),
             has_tools: request.has_tools,
@@ -213,6 +223,7 @@ impl LaneTracker {
     ) -> Position {
         let (tick, state) = (self.tick, &mut self.lanes[lane]);
         state.identity.learn(identity);
+        state.setup.model = request.model;
         if request.is_first() {
             state.openings.push(request.gaps[0].texts.clone());
         }

@@ -66,6 +66,8 @@ pub struct Turn {
     pub seq: u32,
     /// Requests. The last one counts.
     pub attempts: Vec<RequestId>,
+    /// New texts of the user in the request, shortened.
+    pub asked: Vec<String>,
     /// Calls of the reply.
     pub calls: Vec<CallNote>,
     /// Results in the request.
@@ -399,6 +401,7 @@ impl LaneTracker {
             asked_at: turn.attempts[0].asked_at,
             answered_at: turn.attempts.last().and_then(|attempt| attempt.ended_at),
             attempts: turn.attempts.into_iter().map(|attempt| attempt.request).collect(),
+            asked: turn.asked,
             results: turn.results,
             texts: turn.texts,
             marks: turn.marks,

@@ -2,7 +2,6 @@
 //!
 //! All files are derived. The same input gives the same bytes.
 
-mod envelope;
 mod files;
 mod join;
 
@@ -21,16 +20,14 @@ use crate::file_names;
 use crate::lanes::{Lane, LaneJob, LaneResponse, Turn};
 use crate::source::{OrderedExchanges, Problem, Source, SourceRequest, SourceResponse};
 
-pub use envelope::{
-    ENVELOPE_FORMAT, Envelope, SessionCall, SessionLane, SessionResult, SessionText, SessionTurn,
+pub use crate::envelope::{
+    ENVELOPE, ENVELOPE_FORMAT, Envelope, SessionCall, SessionLane, SessionResult, SessionText, SessionTurn,
 };
 use files::{RequestFile, ResponseFile};
 use join::Exported;
 
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
-/// Name of the session's file.
-pub const ENVELOPE: &str = "replay_session.json";
 
 /// Error when writing `normalized/`.
 #[derive(Debug, Error)]
@@ -125,20 +122,36 @@ impl AttemptPosition<'_> {
     }
 }
 
+/// Returns the default folder of the normalized turns: `normalized/` in the folder of the source.
+pub fn default_folder(source: &Source) -> PathBuf {
+    source.dir().join(file_names::NORMALIZED)
+}
+
 /// Orders the exchanges of a folder and writes `normalized/` into it. `exported` is the harness's own export;
 /// it adds session, agent and message ids.
 pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normalized, NormalizeError> {
+    normalize_into(source, exported, &default_folder(source))
+}
+
+/// Does the same with another folder `target`, which must be empty, missing, or such a folder.
+pub fn normalize_into(
+    source: &Source,
+    exported: Option<&Envelope>,
+    target: &Path,
+) -> Result<Normalized, NormalizeError> {
     let mut ordered = source.order();
     let exported = exported.map(Exported::of);
     if let Some(exported) = &exported {
         exported.name_lanes(&mut ordered.lanes);
     }
-    let target = source.dir().join(file_names::NORMALIZED);
-    let is_there = fs::symlink_metadata(&target);
-    if is_there.is_ok_and(|found| !found.is_dir() || !target.join(MANIFEST).exists()) {
-        return Err(NormalizeError::InTheWay { path: target });
+    let is_there = fs::symlink_metadata(target);
+    let is_ours = || target.join(MANIFEST).exists() || is_empty(target);
+    if is_there.is_ok_and(|found| !found.is_dir() || !is_ours()) {
+        return Err(NormalizeError::InTheWay { path: target.to_owned() });
     }
-    let fresh = source.dir().join(format!(".{}.new", file_names::NORMALIZED));
+    let (name, parent) = (target.file_name().unwrap_or_default(), target.parent());
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let fresh = parent.join(format!(".{}.new", name.to_string_lossy()));
     let write = |path: &Path, bytes: &[u8]| {
         fs::write(path, bytes).map_err(|source| NormalizeError::Write { path: path.to_owned(), source })
     };
@@ -146,6 +159,7 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
         let path = path.to_owned();
         move |source| NormalizeError::Write { path, source }
     };
+    fs::create_dir_all(parent).map_err(failed(parent))?;
     if fresh.exists() {
         fs::remove_dir_all(&fresh).map_err(failed(&fresh))?;
     }
@@ -158,10 +172,14 @@ pub fn normalize(source: &Source, exported: Option<&Envelope>) -> Result<Normali
     write(&fresh.join(MANIFEST), &pretty(&manifest))?;
     write(&fresh.join(ENVELOPE), &envelope.to_json())?;
     if target.exists() {
-        fs::remove_dir_all(&target).map_err(failed(&target))?;
+        fs::remove_dir_all(target).map_err(failed(target))?;
     }
-    fs::rename(&fresh, &target).map_err(failed(&target))?;
+    fs::rename(&fresh, target).map_err(failed(target))?;
     Ok(Normalized { ordered, envelope })
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Returns the same as [`normalize`] without writing files.

@@ -40,7 +40,9 @@ pub(super) fn request(recording: &Recording, n: usize) -> Result<SourceRequest, 
         )?,
         None => Content::stored(None, &[], true, None),
     };
-    let hints = Hints::of(&request_head.url, &request_head.headers, &[]);
+    let manifest = recording.manifest();
+    let session_header = manifest.and_then(|manifest| manifest.session_header.as_deref());
+    let hints = Hints::of(&request_head.url, &request_head.headers, &[], session_header);
     Ok(SourceRequest {
         id: RequestId::new(request_head.id.clone()),
         timestamp: time(recording, request_head.us),

@@ -4,6 +4,7 @@
 //! not affect the rest.
 
 mod dumps;
+mod imported;
 mod log;
 mod timeline;
 
@@ -30,12 +31,15 @@ pub struct Source {
     dir: PathBuf,
     exchanges: Exchanges,
     problems: Vec<Problem>,
+    /// Header with the id of the conversation, if the user named it for this source.
+    session_header: Option<String>,
 }
 
 #[derive(Debug)]
 enum Exchanges {
     Log(Box<Recording>),
     Dumps(dumps::Dumps),
+    Session(imported::ImportedExchanges),
 }
 
 /// Unusable part of a folder.
@@ -175,7 +179,7 @@ pub struct OrderedExchanges {
 }
 
 impl Source {
-    /// Opens a recording, or a folder of `*_request.json` and `*_response.json`.
+    /// Opens a recording, a folder of `*_request.json` and `*_response.json`, or the folder of an imported session.
     ///
     /// A recording must be intact: anything truncated, missing or outside the folder is an error. In a folder
     /// of dumps, which other tools may have written, an unusable dump is a [`Problem`]. Nothing outside the
@@ -187,10 +191,12 @@ impl Source {
                 dir: dir.to_owned(),
                 exchanges: Exchanges::Log(Box::new(recording)),
                 problems: Vec::new(),
+                session_header: None,
             })
         };
-        let of_dumps =
-            |(dumps, problems)| Self { dir: dir.to_owned(), exchanges: Exchanges::Dumps(dumps), problems };
+        let new =
+            |exchanges, problems| Self { dir: dir.to_owned(), exchanges, problems, session_header: None };
+        let of_dumps = |(dumps, problems)| new(Exchanges::Dumps(dumps), problems);
         match Recording::open(dir) {
             Ok(recording) if recording.kept_whole().is_some() => of_log(recording),
             Ok(recording) if !recording.is_empty() || !dir.join(file_names::DUMPS).is_dir() => {
@@ -201,8 +207,33 @@ impl Source {
                 Err(OpenError::NotARecording { .. }) => of_log(recording),
                 dumps => dumps.map(of_dumps),
             },
-            Err(OpenError::NotARecording { .. }) => dumps::Dumps::open(dir).map(of_dumps),
+            Err(OpenError::NotARecording { .. }) => match dumps::Dumps::open(dir) {
+                Err(none @ OpenError::NotARecording { .. }) => {
+                    let session = imported::ImportedExchanges::open(dir)?.ok_or(none)?;
+                    let problems = session.problems();
+                    Ok(new(Exchanges::Session(session), problems))
+                }
+                dumps => dumps.map(of_dumps),
+            },
             Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the header in which the program sends the id of its conversation. Without one, the manifest may name it.
+    pub fn with_session_header(self, name: Option<String>) -> Self {
+        Self { session_header: name.or(self.session_header), ..self }
+    }
+
+    fn session_header(&self) -> Option<&str> {
+        let recorded = || self.recording()?.manifest()?.session_header.as_deref();
+        self.session_header.as_deref().or_else(recorded)
+    }
+
+    /// Returns the format that a session was imported from; `None` for recorded traffic.
+    pub fn imported_from(&self) -> Option<&str> {
+        match &self.exchanges {
+            Exchanges::Session(session) => Some(session.source()),
+            Exchanges::Log(_) | Exchanges::Dumps(_) => None,
         }
     }
 
@@ -211,17 +242,21 @@ impl Source {
         &self.dir
     }
 
-    /// Returns the recording, unless the source is a plain folder of dumps.
+    /// Returns the recording, unless the source is a plain folder of dumps or an imported session.
     pub fn recording(&self) -> Option<&Recording> {
         match &self.exchanges {
             Exchanges::Log(recording) => Some(recording),
-            Exchanges::Dumps(_) => None,
+            Exchanges::Dumps(_) | Exchanges::Session(_) => None,
         }
     }
 
     /// Returns the unusable dumps of a plain folder.
     pub fn unused(&self) -> &[Problem] {
-        &self.problems
+        match self.exchanges {
+            // They are about the whole session.
+            Exchanges::Session(_) => &[],
+            Exchanges::Log(_) | Exchanges::Dumps(_) => &self.problems,
+        }
     }
 
     /// Returns the number of exchanges.
@@ -229,6 +264,7 @@ impl Source {
         match &self.exchanges {
             Exchanges::Log(recording) => recording.len(),
             Exchanges::Dumps(dumps) => dumps.len(),
+            Exchanges::Session(session) => session.len(),
         }
     }
 
@@ -242,6 +278,7 @@ impl Source {
         RequestId::new(match &self.exchanges {
             Exchanges::Log(recording) => recording.entries()[n].request_head.id.clone(),
             Exchanges::Dumps(dumps) => dumps.id(n).to_owned(),
+            Exchanges::Session(session) => session.id(n),
         })
     }
 
@@ -250,6 +287,7 @@ impl Source {
         match &self.exchanges {
             Exchanges::Log(recording) => log::request(recording, n),
             Exchanges::Dumps(dumps) => dumps.request(n),
+            Exchanges::Session(session) => Ok(session.request(n)),
         }
     }
 
@@ -258,6 +296,7 @@ impl Source {
         match &self.exchanges {
             Exchanges::Log(recording) => log::response(recording, n),
             Exchanges::Dumps(dumps) => dumps.response(n),
+            Exchanges::Session(session) => Ok(session.response(n)),
         }
     }
 
@@ -271,6 +310,7 @@ impl Source {
         let events = match &self.exchanges {
             Exchanges::Log(recording) => log::events(recording),
             Exchanges::Dumps(dumps) => dumps.events(),
+            Exchanges::Session(session) => session.events(),
         };
         let mut ordering = Ordering {
             source: self,
@@ -287,7 +327,11 @@ impl Source {
             }
         }
         let Ordering { tracker, exchanges, problems, .. } = ordering;
-        OrderedExchanges { lanes: tracker.finish(), exchanges, problems }
+        let lanes = match &self.exchanges {
+            Exchanges::Session(session) => session.lanes(),
+            Exchanges::Log(_) | Exchanges::Dumps(_) => tracker.finish(),
+        };
+        OrderedExchanges { lanes, exchanges, problems }
     }
 }
 
@@ -336,7 +380,10 @@ impl Ordering<'_> {
         let model = question.as_ref().ok().and_then(|prompt| prompt.model.clone());
         match &question {
             Ok(prompt) => {
-                let identity = request.identity(body, prompt);
+                let named =
+                    request.headers.iter().filter_map(|header| Some((header.name(), header.value()?)));
+                let identity =
+                    request.identity(body, prompt).with_session_header(self.source.session_header(), named);
                 self.tracker.add_request(&request.id, prompt, &identity);
             }
             Err(reason) => {

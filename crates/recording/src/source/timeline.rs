@@ -28,6 +28,15 @@ pub enum TimelineEvent {
     ResponseEnded(usize),
 }
 
+impl From<SourceEvent> for TimelineEvent {
+    fn from(event: SourceEvent) -> Self {
+        match event {
+            SourceEvent::Request(n) => Self::RequestArrived(n),
+            SourceEvent::ResponseEnd(n) => Self::ResponseEnded(n),
+        }
+    }
+}
+
 impl Source {
     /// Returns all events in order. Plain dumps have no reads.
     pub fn timeline(&self) -> Vec<TimelineEntry> {
@@ -38,12 +47,13 @@ impl Source {
                 let first = timed.first().map_or(0, |(time, _)| *time);
                 let moment = |(time, event): (i128, SourceEvent)| TimelineEntry {
                     us: u64::try_from(time - first).unwrap_or_default(),
-                    event: match event {
-                        SourceEvent::Request(n) => TimelineEvent::RequestArrived(n),
-                        SourceEvent::ResponseEnd(n) => TimelineEvent::ResponseEnded(n),
-                    },
+                    event: event.into(),
                 };
                 timed.into_iter().map(moment).collect()
+            }
+            Exchanges::Session(session) => {
+                let moment = |event| TimelineEntry { us: 0, event };
+                session.events().into_iter().map(|event| moment(event.into())).collect()
             }
         }
     }

@@ -74,6 +74,7 @@ impl HarnessTarget {
             replies: RepliesRequest::default(),
             out: None,
             arguments: Vec::new(),
+            session_header: None,
             clock: None,
             env: BTreeMap::new(),
             sealed: false,

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use wire::dialect::{DecodedResponse, Dialect};
 
 use super::super::model::failed;
-use crate::provider::{AttemptEvent, BlockKind, CompleteReply, HttpAttempt, ProviderFailure};
+use crate::provider::{AttemptEvent, BlockKind, CompleteReply, HttpAttempt, ProviderFailure, RequestSender};
 use crate::{BoxFuture, ModelClient};
 
 const DIALECT: Dialect = Dialect::AnthropicMessages;
@@ -149,6 +149,7 @@ impl ModelClient for Play {
     fn attempt<'a>(
         &'a self,
         body: Bytes,
+        _: &'a RequestSender,
         on: &'a mut (dyn FnMut(AttemptEvent<'_>) + Send),
     ) -> BoxFuture<'a, HttpAttempt> {
         Box::pin(async move {

@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Folder of the goldens [default: goldens]
     #[arg(long, value_name = "DIR")]
     goldens: Option<PathBuf>,
+    /// Folder of the captures
+    #[arg(long, value_name = "DIR", default_value = parity::RECORDINGS)]
+    recordings: PathBuf,
     /// Accept the newest run of each scenario without questions
     #[arg(long)]
     all: bool,
@@ -55,7 +58,8 @@ impl PendingScenario {
 
 pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
     let waiting = pending(arguments)?;
-    let unaccepted = ScenarioFolder::list_unaccepted(goldens(arguments)).map_err(explain)?;
+    let unaccepted =
+        ScenarioFolder::list_unaccepted(goldens(arguments), &arguments.recordings).map_err(explain)?;
     report_unaccepted(&unaccepted);
     let verdict = |is_done: bool| ExitCode::from(if is_done { 0 } else { ExitKind::Verdict as u8 });
     match arguments {
@@ -84,8 +88,9 @@ pub(crate) fn run(arguments: &Args) -> anyhow::Result<ExitCode> {
 /// Prints the scenarios without a golden. Their runs have nothing to be compared with.
 fn report_unaccepted(unaccepted: &[(ScenarioFolder, String)]) {
     for (folder, newest) in unaccepted {
+        let newest = folder.run_dir(newest);
         status!("`{}` has recordings but no golden", folder.dir().display());
-        hint!("offshoot accept {}", folder.run_dir(newest).display());
+        hint!("offshoot accept {}", newest.display());
     }
 }
 
@@ -101,7 +106,7 @@ fn pending(arguments: &Args) -> anyhow::Result<Vec<PendingScenario>> {
             "name the folder that contains HARNESS/VERSION/SCENARIO".into()
         });
     }
-    for folder in ScenarioFolder::list_accepted(goldens(arguments)).map_err(explain)? {
+    for folder in ScenarioFolder::list_accepted(goldens(arguments), &arguments.recordings).map_err(explain)? {
         let pending = folder.pending().map_err(explain)?;
         for (run, why) in &pending.skipped {
             status!("skipped `{}`: {}", folder.run_dir(run).display(), report::plain(why));

@@ -78,7 +78,8 @@ impl Shelf {
     }
 
     fn waiting(&self) -> Vec<PendingScenario> {
-        let folders = ScenarioFolder::list_accepted(self.place.path()).expect("readable");
+        let folders =
+            ScenarioFolder::list_accepted(self.place.path(), Path::new("no recordings")).expect("readable");
         let pending = |folder: ScenarioFolder| PendingScenario {
             runs: folder.pending().expect("readable").runs,
             folder,

@@ -93,6 +93,7 @@ impl Connection {
             asker,
             rules,
             clock: options.clock.clone(),
+            recent_before: options.recorded_at,
             store,
             events: events.clone(),
         };

@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use agent::RunClock;
 use session::RunId;
+use store::Millis;
 
 use super::Args;
 use crate::failure::{ExitKind, OrFail};
@@ -25,6 +26,8 @@ pub(super) struct RunOptions {
     /// The id for a new run, if the environment sets one.
     pub(super) id: Option<RunId>,
     pub(super) clock: RunClock,
+    /// Start of the recording that answers, if one does.
+    pub(super) recorded_at: Option<Millis>,
 }
 
 impl RunOptions {
@@ -37,7 +40,14 @@ impl RunOptions {
         args.fork.check(args.fork_of.is_some())?;
         args.side_work.check()?;
         let max_budget_microusd = args.limits.max_budget_usd.map(microusd).transpose()?;
-        Ok(Self { prompt, max_budget_microusd, id: run_id()?, clock: clock()?, args })
+        Ok(Self {
+            prompt,
+            max_budget_microusd,
+            id: run_id()?,
+            clock: clock()?,
+            recorded_at: recorded_at(),
+            args,
+        })
     }
 }
 
@@ -77,6 +87,13 @@ fn run_id() -> anyhow::Result<Option<RunId>> {
         return Err(error).or_fail_with(ExitKind::Usage, || "unset OFFSHOOT_RUN_ID".to_owned());
     }
     Ok(Some(RunId::new(id)))
+}
+
+/// Returns the start of the recording that `offshoot replay` serves.
+fn recorded_at() -> Option<Millis> {
+    let began = recording::parse_iso(&std::env::var(crate::record::RECORDED_AT).ok()?)?;
+    let since = began.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok().map(Millis)
 }
 
 /// Returns the clock, fixed if the environment sets a time so that two runs are equal.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::provider::{ApiKey, ConfigError, ProviderClient, ProviderConfig, endpoint};
+use agent::provider::{ApiKey, ConfigError, ProviderClient, ProviderConfig, Secret, endpoint};
 use agent::{ModelClient, RunDefaults};
 use proxy::{CachedRequest, PriorConversation, ScriptedModel, Upstream, Upstreams};
 use recording::Manifest;
@@ -19,7 +19,7 @@ use wire::dialect::Dialect;
 use super::Args;
 use crate::commands::proxy::{scripted_model, warn_unanswered};
 use crate::failure::{ExitKind, OrFail, classify};
-use crate::record::{ActiveRecording, RecordingPlan};
+use crate::record::{ActiveRecording, NO_KEY, RecordingPlan};
 use crate::settings::{bad_config, read_settings};
 use crate::signals::Signals;
 
@@ -76,7 +76,7 @@ impl ProviderConnection {
         match &scripted {
             Some(model) => {
                 redirect(&mut client, model.addr(), None)?;
-                client.key = ApiKey::None;
+                client.key = scripted_key(client.key);
                 client.name = format!("{SCRIPT}{}", client.name);
             }
             None => {
@@ -267,7 +267,15 @@ fn scripted_variable(name: &str) -> Option<String> {
     match name {
         "HOME" => std::env::var(name).ok(),
         "ANTHROPIC_BASE_URL" | "OPENAI_BASE_URL" | "ANTHROPIC_AUTH_TOKEN" => None,
-        _ => Some("scripted".to_owned()),
+        _ => Some(NO_KEY.to_owned()),
+    }
+}
+
+/// Returns the key for a script. The request has the same headers as with a provider or a replay.
+fn scripted_key(key: ApiKey) -> ApiKey {
+    match key {
+        ApiKey::File(file) => ApiKey::Known { secret: Secret::new(NO_KEY), from: file.display().to_string() },
+        known => known,
     }
 }
 
@@ -300,6 +308,7 @@ async fn record(
         out: out.to_owned(),
         flag: "--record",
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        allow_remote: false,
         drain: DRAIN,
         command: Vec::new(),
         env: Vec::new(),

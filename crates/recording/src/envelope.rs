@@ -8,6 +8,8 @@ use session::{CallId, RequestId, Role, StopReason, Usage};
 
 use crate::lanes::{LaneJob, LaneKind, TurnMark, tree_roots};
 
+/// Name of the session's file.
+pub const ENVELOPE: &str = "replay_session.json";
 /// Version of the files that are written.
 pub const ENVELOPE_FORMAT: u32 = 1;
 
@@ -157,7 +159,9 @@ impl Envelope {
 
     /// Serializes the file.
     pub fn to_json(&self) -> Vec<u8> {
-        super::pretty(self)
+        let mut json = serde_json::to_vec_pretty(self).expect("it has only string keys");
+        json.push(b'\n');
+        json
     }
 
     /// Returns the lanes of all agents, parents before their children.
