@@ -176,14 +176,14 @@ fn a_summary_that_is_carried_as_a_reply_continues_its_conversation() {
     check(
         &story(""),
         expect![[r#"
-            main, 1:r1, 2:r2, 3:r4 Rewrite, 4:r5
+            main, 1:r1, 2:r2, 3:r4 Compaction, 4:r5
             side-1, 1:r3
         "#]],
     );
     check(
         &story("> o1 agent/Read | u:something else\n< o1 We do that at once."),
         expect![[r#"
-            main, 1:r1, 2:r2, 3:r4 Rewrite, 4:r5
+            main, 1:r1, 2:r2, 3:r4 Compaction, 4:r5
             main-2, 1:o1
             side-1, 1:r3
         "#]],

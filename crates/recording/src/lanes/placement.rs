@@ -251,8 +251,10 @@ impl LaneTracker {
                 return Placement::Next(at.0, None);
             }
         }
-        let last_atom = request.last_atom.as_ref();
-        if let Some(at) = last_atom.and_then(|atom| of(&self.turns_by_atom, atom).last().copied()) {
+        // The beginning may be missing. A turn that the same replies precede is no earlier one.
+        let carried = request.last_atom.map(|atom| of(&self.turns_by_atom, &atom)).unwrap_or_default();
+        let is_earlier = |at: &&TurnIndex| turn(at).replies_digest != replies_digest;
+        if let Some(at) = carried.iter().rfind(is_earlier).copied() {
             return match self.summarised_lane(at.0, request) {
                 Some(lane) => Placement::Next(lane, Some(TurnMark::Compaction)),
                 None if is_head(&&at) => Placement::Next(at.0, Some(TurnMark::Rewrite)),
