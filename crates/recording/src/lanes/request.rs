@@ -352,7 +352,7 @@ pub(crate) fn said_by_user(texts: &[InjectedText], is_first: bool) -> Vec<String
 fn is_notice(text: &str) -> bool {
     let name = text.trim_start().strip_prefix('<').and_then(|rest| rest.split(['>', ' ', '\n']).next());
     let is_of = |word: &&str| name.is_some_and(|name| name.contains(*word));
-    ["reminder", "notification", "environment", "context", "instructions"].iter().any(|word| is_of(&word))
+    ["reminder", "notification", "environment", "context", "instructions"].iter().any(is_of)
 }
 
 /// Returns the part of a text that is stored.
