@@ -22,6 +22,7 @@ use crate::terminal::print;
   offshoot accept /tmp/recording --goldens tests/goldens")]
 pub(crate) struct Args {
     /// Folder of the recording
+    #[arg(value_parser = crate::recordings::recording_at())]
     recording: PathBuf,
     /// Folder of the goldens
     #[arg(long, value_name = "DIR", default_value = "goldens")]
