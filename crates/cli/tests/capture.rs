@@ -393,7 +393,9 @@ fn requests_in_parallel_stay_within_the_budget() {
         );
         tcp.write_all((head + body).as_bytes()).unwrap();
     });
-    let shell = "for n in 1 2 3 4 5 6 7 8 9 10; do ask \"$hello\" & done; wait; ask \"$hello\"; true";
+    let shell = "
+        large=\"{\\\"max_tokens\\\":64000,${hello#?}\"
+        for n in 1 2 3 4 5 6 7 8 9 10; do ask \"$large\" & done; wait; ask \"$large\"; true";
     let mut command = world.capturing(&["--live", "--max-budget-usd", "0.9", "--timeout", "60"], shell);
     command
         .env("ANTHROPIC_API_KEY", "a-key-of-some-length")

@@ -64,7 +64,7 @@ fn an_import_is_shown_compared_exported_and_replayed() {
     assert!(exchange["took_us"].is_null() && exchange["status"].is_null(), "{exchange}");
 
     assert_eq!(env.run(&["report", "one", "--out", "one.html"]).code, Some(0));
-    assert_eq!(env.run(&["export", "one", "--out", "one.har"]).code, Some(0));
+    assert_eq!(env.run(&["export", "one", "--format", "har", "--out", "one.har"]).code, Some(0));
     let same = env.run(&["verify", "one", "same"]);
     assert_eq!(same.code, Some(0), "{same:?}");
     let bytes = env.run(&["verify", "one", "same", "--level", "E4"]);

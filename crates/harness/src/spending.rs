@@ -14,7 +14,7 @@ use wire::dialect::{Dialect, Prompt};
 const BYTES_PER_TOKEN: u64 = 3;
 /// Number of tokens that a picture counts as.
 const PICTURE_TOKENS: u64 = 2_000;
-/// Output limit of an unknown model that gets none.
+/// Output limit of a request that has none, unless the model has a higher one.
 const USUAL_OUTPUT: u64 = 32_000;
 /// A compressed request that unpacks to more is counted by its size.
 const MAX_UNPACKED: usize = 64 << 20;
@@ -124,7 +124,7 @@ fn worst_case(request: &GatedRequest<'_>) -> Result<Option<f64>, String> {
     let price = price(&model)
         .ok_or_else(|| format!("no price known for model `{model}`; cannot enforce the budget"))?;
     let known = Model::find(&model).map(|model| model.max_output);
-    let output = prompt.max_tokens.or(known).unwrap_or(USUAL_OUTPUT);
+    let output = prompt.max_tokens.unwrap_or_else(|| known.unwrap_or_default().max(USUAL_OUTPUT));
     Ok(Some(price.cost(&usage(input_tokens(&prompt, body.len() as u64), output, &prompt))))
 }
 

@@ -78,9 +78,11 @@ fn a_session_is_a_tree() {
         a folder of dumps, 6 exchanges, 3 lanes
         main  3 turns, 4.5k in (900 cached), 90 out
         ├─ 1 r3  2 ms, 1.5k in (300 cached), 30 out, 2 attempts
+        │  user: Do it.
         │  → Task spawn {"prompt":"Look at all of it.","subagent_type":"looker"}
         │    sub-1 looker  1 turn, 1.5k in (300 cached), 30 out, background, polled 1×
         │    └─ 1 r5  2 ms, 1.5k in (300 cached), 30 out
+        │       user: Look at all of it.
         │       "It is empty."
         ├─ 2 r4  2 ms, 1.5k in (300 cached), 30 out, 1 result
         │  → Output poll {"id":"job_4711"}
@@ -88,6 +90,7 @@ fn a_session_is_a_tree() {
            "Nothing to do."
         side-1  1 turn, 1.5k in (300 cached), 30 out
         └─ 1 r1  2 ms, 1.5k in (300 cached), 30 out
+           user: a title, please
            "A \u{1b}[31mtitle"
     "#]]
     .assert_eq(&show_text(&ordered(), &FolderInfo::default(), usize::MAX));
