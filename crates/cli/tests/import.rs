@@ -44,7 +44,7 @@ const CONVERSATION: &str = r#"{"type":"user","sessionId":"s","uuid":"u1","timest
 fn an_import_is_shown_compared_exported_and_replayed() {
     let env = TestEnv::new();
     env.write("s.jsonl", CONVERSATION);
-    env.write("t.jsonl", &CONVERSATION.replace("Nothing there.", "There is a file."));
+    env.write("t.jsonl", &CONVERSATION.replace(r#""content":"nothing""#, r#""content":"a file""#));
     for (transcript, out) in [("s.jsonl", "one"), ("s.jsonl", "same"), ("t.jsonl", "other")] {
         let said = env.run(&["import", "claude-transcript", transcript, "--out", out]);
         assert_eq!(said.code, Some(0), "{said:?}");
