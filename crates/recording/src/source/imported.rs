@@ -9,7 +9,7 @@ use std::path::Path;
 use session::model::{Model, Vendor};
 use session::{Block, Message, Reply, RequestId, Role, StopReason, ToolCall, ToolResult};
 use wire::dialect::{Dialect, Draft};
-use wire::{Ending, Header};
+use wire::Header;
 
 use super::{Content, Origin, Problem, SenderIds, SourceEvent, SourceRequest, SourceResponse};
 use crate::bounds;
@@ -131,7 +131,7 @@ impl ImportedExchanges {
                 name: "content-type".to_owned(),
                 value: "text/event-stream".to_owned(),
             }],
-            ending: Some(Ending::Complete),
+            ending: None,
             error: None,
             first_byte_us: None,
             end_us: None,
