@@ -8,8 +8,8 @@ use std::path::Path;
 
 use session::model::{Model, Vendor};
 use session::{Block, Message, Reply, RequestId, Role, StopReason, ToolCall, ToolResult};
-use wire::dialect::{Dialect, Draft};
 use wire::Header;
+use wire::dialect::{Dialect, Draft};
 
 use super::{Content, Origin, Problem, SenderIds, SourceEvent, SourceRequest, SourceResponse};
 use crate::bounds;
