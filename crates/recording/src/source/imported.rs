@@ -227,7 +227,7 @@ fn path_of(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Returns the messages of a request. A compaction begins anew.
+/// Returns the messages of a request. A compaction starts a new history.
 fn history(lane: &SessionLane, turn: usize) -> Vec<Message> {
     let turns = &lane.turns[..=turn];
     let began = turns.iter().rposition(|turn| turn.marks.contains(&TurnMark::Compaction)).unwrap_or_default();
