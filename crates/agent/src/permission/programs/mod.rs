@@ -185,9 +185,8 @@ impl Command<'_, '_> {
                 self.scan.facts.run.push(base(text).to_owned());
             }
             let inner = base(text);
-            if is_in(table::RUN_ANYWHERE, inner) || is_in(table::SHELLS, inner) {
-                self.run(&words[at..]);
-            } else if code::language(inner).is_some() && words.len() > at + 1 {
+            let is_interpreter = code::language(inner).is_some() && words.len() > at + 1;
+            if is_in(table::RUN_ANYWHERE, inner) || is_in(table::SHELLS, inner) || is_interpreter {
                 self.run(&words[at..]);
             }
             // `--command=…`: the value may be the command.

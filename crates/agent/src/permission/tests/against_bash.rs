@@ -81,6 +81,7 @@ fn no_random_line_that_passes_runs_the_denied_program() {
     assert!(effective >= 30, "{effective} of 100 lines run the program");
     let passed: Vec<&String> = lines.iter().filter(|line| bash(&rules, line) == "allow").collect();
     let wrong: Vec<&&String> = passed.iter().filter(|line| yard.runs_denied(line)).collect();
-    eprintln!("{} of {} lines pass", passed.len(), lines.len());
+    // If no line passed, the test would prove nothing either.
+    assert!(passed.len() * 20 >= lines.len(), "{} of {} lines pass", passed.len(), lines.len());
     assert!(wrong.is_empty(), "{} lines: {wrong:#?}", wrong.len());
 }
