@@ -119,7 +119,11 @@ fn of_unread(unread: &UnreadMarker) -> LintFinding {
         rule: LintRule::DeadMarker,
         lane: unread.lane.clone(),
         pointer: unread.pointer.clone(),
-        what: format!("written in {} turns but never read by the next one{reason}", unread.turns),
+        what: format!(
+            "written in {} {} but never read by the next one{reason}",
+            unread.turns,
+            if unread.turns == 1 { "turn" } else { "turns" }
+        ),
     }
 }
 

@@ -147,6 +147,7 @@ fn files(evidence: &Evidence) -> Answer {
     }
     match missing.len() {
         0 => yes(format!("all {} files exist", wanted.len())),
+        1 => no(format!("1 file is missing: {}", some_of(&missing))),
         n => no(format!("{n} files are missing: {}", some_of(&missing))),
     }
 }
@@ -265,7 +266,7 @@ fn most_spawns(evidence: &Evidence) -> usize {
 fn spawn_calls(evidence: &Evidence) -> Answer {
     let most = most_spawns(evidence);
     let launches = evidence.jobs.iter().filter(|job| job.background).count();
-    let seen = format!("at most {most} agents in one turn, {launches} in the background");
+    let seen = format!("at most {} in one turn, {launches} in the background", counted(most, "agent"));
     match (&evidence.scenario, expects(evidence).spawns_in_one_turn) {
         (Some(_), None) => not_applicable("the scenario does not start several agents at once"),
         (Some(_), Some(wanted)) if most >= wanted as usize || launches >= wanted as usize => yes(seen),
@@ -273,6 +274,11 @@ fn spawn_calls(evidence: &Evidence) -> Answer {
         (None, _) if most >= 2 || launches >= 2 => yes(seen),
         (None, _) => not_applicable(format!("the recording has no scenario; {seen}")),
     }
+}
+
+/// Formats a count with its noun, as in `3 lanes`.
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn sub_agent_lanes(evidence: &Evidence) -> Answer {
@@ -288,10 +294,12 @@ fn sub_agent_lanes(evidence: &Evidence) -> Answer {
         subs.iter().filter(|lane| lane.spawned_by.is_none()).map(|lane| lane.id.clone()).collect();
     match subs.len() {
         0 if wanted == 0 => not_applicable("no agent was started"),
-        n if n < wanted => no(format!("{n} lanes for {wanted} agents")),
+        n if n < wanted => no(format!("{} for {}", counted(n, "lane"), counted(wanted, "agent"))),
         _ if !orphans.is_empty() => no(format!("no known call started {}", some_of(&orphans))),
-        n if calls.len() < n => no(format!("{n} lanes, but only {} calls that started them", calls.len())),
-        n => yes(format!("{n} lanes, each with its own call")),
+        n if calls.len() < n => {
+            no(format!("{}, but {} started them", counted(n, "lane"), counted(calls.len(), "call")))
+        }
+        n => yes(format!("{}, each with its own call", counted(n, "lane"))),
     }
 }
 
@@ -301,6 +309,7 @@ fn background(evidence: &Evidence) -> Answer {
     }
     let answer = match evidence.jobs.iter().filter(|job| job.background).count() {
         0 => no("no agent was still running when its launch was acknowledged"),
+        1 => yes("1 agent was still running when its launch was acknowledged"),
         n => yes(format!("{n} agents were still running when their launch was acknowledged")),
     };
     unless_fallback(evidence, Expectation::Background, answer)
@@ -330,6 +339,7 @@ fn cancel(evidence: &Evidence) -> Answer {
     let cancels = evidence.jobs.iter().flat_map(|job| &job.touches).filter(|touch| touch.cancels).count();
     let answer = match cancels {
         0 => no("no call cancels an agent that was started"),
+        1 => yes("1 call cancels an agent"),
         n => yes(format!("{n} calls cancel an agent")),
     };
     unless_fallback(evidence, Expectation::Cancel, answer)
