@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use recording::lanes::{JobCall, Lane, LaneJob, Lanes};
+use recording::lanes::{JobCall, Lane, LaneJob, Lanes, lettered_ids};
 
 use super::project::{Unit, UnitKind};
 
@@ -42,7 +42,8 @@ impl JobNames {
             let mut results = parent.turns.iter().flat_map(|turn| &turn.results);
             let launch = results.find(|result| result.call == job.call).map(|result| result.text.as_str());
             let is_name = |word: &&str| word.len() >= 6 && word.bytes().any(|byte| byte.is_ascii_digit());
-            words(launch.unwrap_or_default()).filter(is_name).for_each(add);
+            let launch = launch.unwrap_or_default();
+            words(launch).filter(is_name).chain(lettered_ids(launch)).for_each(add);
         }
         names
     }

@@ -204,13 +204,41 @@ impl<'l> Parent<'l> {
     }
 }
 
-/// Returns the words of a launch result that may be ids. Parts of paths are excluded, because other calls name
-/// the same folders.
+/// Returns the words of a launch result that may be ids: words with a digit, and random hex digits without one after a
+/// label. Parts of paths are excluded, because other calls name the same folders.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_word_byte = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let is_id = |word: &&str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
     let words = text.split(move |c| !is_word_byte(c)).filter(|word| !word.contains('/'));
-    words.flat_map(|word| word.split('.')).filter(is_id)
+    words.flat_map(|word| word.split('.')).filter(is_id).chain(lettered_ids(text))
+}
+
+/// Returns the ids of hex digits that happen to be letters only: `agentId: abcdefa`, `<task_id>bg_abcdefab`. A word has the
+/// same letters (`facade`), so a label must precede the id.
+pub fn lettered_ids(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        let start = end + text[end..].find(is_part)?;
+        end = text[start..].find(|c| !is_part(c)).map_or(text.len(), |length| start + length);
+        Some((&text[..start], &text[start..end]))
+    })
+    .filter(|(before, word)| is_lettered(word) && follows_id_label(before))
+    .map(|(_, word)| word)
+}
+
+/// Returns whether a word, or its part after a kind (`bg_`), consists of enough of the letters a to f.
+fn is_lettered(word: &str) -> bool {
+    let random = word.split_once('_').map_or(word, |(_, rest)| rest);
+    random.len() >= ID && random.bytes().all(|byte| matches!(byte, b'a'..=b'f'))
+}
+
+/// Returns whether a text ends with the label of an id: `task ID: `, `"agentId":"`, `<agent-id>`.
+fn follows_id_label(before: &str) -> bool {
+    let label = before.trim_end_matches([' ', '"', '\'', '`', '*', '\\', ':', '=', '>']);
+    let name = label.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    before[label.len()..].contains([':', '=', '>'])
+        && (name.eq_ignore_ascii_case("id") || name.ends_with("Id"))
 }
 
 /// Returns every word of a text that is long enough for an id, including parts of paths.

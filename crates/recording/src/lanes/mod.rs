@@ -23,7 +23,7 @@ mod tests;
 
 pub use depth::tree_roots;
 pub use identity::Identity;
-pub use jobs::{JobCall, JobNotice, LaneJob};
+pub use jobs::{JobCall, JobNotice, LaneJob, lettered_ids};
 pub use outline::{Outline, Replies};
 pub(crate) use request::said_by_user;
 pub use request::{CarriedResult, InjectedText};

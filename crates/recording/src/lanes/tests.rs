@@ -573,6 +573,43 @@ fn a_shared_value_names_no_agent() {
 }
 
 #[test]
+fn an_id_of_letters_names_an_agent_only_where_it_is_called_an_id() {
+    let touches = |launch: &str, word: &str| {
+        let mut tracker = LaneTracker::new();
+        let result = launch.replace('X', word);
+        let story = format!(
+            "> r1 agent/Task | u:do it
+             < r1 #a(Go north.)
+             > r2 scout/Read | u:Go north.
+             > r3 agent/Task | u:do it | a:#a | r:a={result}
+             < r3 #poll(job={word})
+             < r2 snow and ice
+             > r4 agent/Task | u:do it | a:#a | r:a={result} | a:#poll | r:poll=snow and ice"
+        );
+        for line in story.lines().map(str::trim) {
+            let (id, rest) = line[2..].split_once(' ').expect("an id");
+            let id = RequestId::new(id);
+            match &line[..1] {
+                ">" => ask(&mut tracker, &id, rest),
+                _ => tracker.add_response(&id, &heard(&id, rest)),
+            }
+        }
+        tracker.finish().jobs()[0].touches.len()
+    };
+    let labelled =
+        ["agentId: X", "\"agent_id\":\"X\"", "<task-id>X</task-id>", "Task ID: `X`", "see X, id=X"];
+    for launch in labelled {
+        assert_eq!(touches(launch, "abcdefa"), 1, "{launch}");
+    }
+    assert_eq!(touches("task_id: X", "bg_abcdefab"), 1, "after a kind");
+    assert_eq!(touches("task_id: X", "nearby"), 0, "no hex digits");
+    for launch in ["behind the X", "id of the X", "valid: X", "colour: X", "id X"] {
+        assert_eq!(touches(launch, "facade"), 0, "{launch}");
+    }
+    assert_eq!(touches("agentId: X", "decaf"), 0, "too short");
+}
+
+#[test]
 fn a_history_without_the_agents_tools_is_not_the_agent() {
     check(
         "

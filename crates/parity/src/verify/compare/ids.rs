@@ -284,20 +284,20 @@ fn has_id_label(before: &str) -> bool {
     LABELLED.is_match(&before[from..])
 }
 
-/// Returns the random names that only their place makes known: of a saved output in the folder of its session, of the
-/// session (after the name of its working folder, with a number), and of the words that name it in a transcript.
+/// Returns the random names that only their place makes known: of a saved output in the folder of its session, and of the
+/// session (after the name of its working folder, with a number).
 fn random_names<'t>(text: &'t str, cwd: &str) -> impl Iterator<Item = &'t str> {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         let uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
         let named = format!(
-            r#"/{uuid}/tool-results/(b[0-9a-z]{{8,9}})\.(?:txt|json)\b|\bThis session is (?:([\w.-]+)-[0-9a-f]{{2}} \[[0-9a-f]{{6}}\])|"agentId":"[0-9a-f]+","slug":"([a-z]+(?:-[a-z]+){{2,3}})""#
+            r#"/{uuid}/tool-results/(b[0-9a-z]{{8,9}})\.(?:txt|json)\b|\bThis session is (?:([\w.-]+)-[0-9a-f]{{2}} \[[0-9a-f]{{6}}\])"#
         );
         Regex::new(&named).expect("it is fixed")
     });
     let folder = cwd.rsplit('/').next().unwrap_or_default().to_owned();
     NAMED.captures_iter(text).flat_map(move |found| {
         let whole = found.get(0).expect("it matched").as_str();
-        match (found.get(1).or(found.get(3)), found.get(2)) {
+        match (found.get(1), found.get(2)) {
             (Some(name), _) => vec![name.as_str()],
             (None, Some(base)) if base.as_str() == folder => {
                 let (name, reference) = whole.split_once(" [").expect("it has a reference");

@@ -109,6 +109,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("host", "the address of the provider"),
     ("content-length", "the length of a body"),
     ("line order", "the order of lines in search results"),
+    ("session name", "the random name of the session in a transcript"),
 ];
 
 /// Returns the number of a mask for parts of texts.

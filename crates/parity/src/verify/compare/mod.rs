@@ -8,6 +8,7 @@ mod mask;
 mod named;
 mod ordered;
 mod race;
+mod transcript;
 mod turn;
 mod unit;
 mod values;

@@ -1,9 +1,12 @@
 //! Compares two units value by value, under masks, rules and the pairing of ids.
 
+use std::borrow::Cow;
+
 use wire::json::{Document, Value, ValueKind as JsonKind};
 
 use super::ids::{IdPair, IdPairing, IdPlace};
 use super::mask::{MaskTally, MaskedText, Masks, other_mask, text_mask};
+use super::transcript::without_session_name;
 use crate::verdict::Surface;
 use crate::verify::day::Day;
 use crate::verify::finding::TurnPlace;
@@ -203,10 +206,20 @@ impl ValueComparer<'_> {
             self.ids.observe(golden, candidate, place);
             return TextAgreement::Masked;
         }
+        let texts = [golden, candidate];
+        let unnamed = texts.map(|text| match at.kind {
+            UnitKind::Result => without_session_name(text),
+            _ => Cow::Borrowed(text),
+        });
+        let [golden, candidate] = [&*unnamed[0], &*unnamed[1]];
+        let is_named = texts != [golden, candidate];
+        if is_named {
+            self.mask_hits.hit(other_mask("session name"), texts[0] != texts[1]);
+        }
         let g = self.masks[0].apply(at.surface, golden);
         let c = self.masks[1].apply(at.surface, candidate);
         self.count_hits(&g, golden, &c, candidate);
-        let hit = !g.hits.is_empty() || !c.hits.is_empty();
+        let hit = is_named || !g.hits.is_empty() || !c.hits.is_empty();
         let agrees = |same: bool| if same { TextAgreement::Masked } else { TextAgreement::Same };
         // A value that the provider sealed is carried back unchanged, or not at all.
         let is_seal = at.kind == UnitKind::Reply

@@ -90,11 +90,13 @@ fn random_names_are_ids_in_their_place_only() {
     let saved =
         |folder: &str, name: &str| format!("Output too large. Saved to: {folder}/tool-results/{name}");
     let named = |name: &str| format!("This session is {name} — the name other sessions use");
-    let slug = |slug: &str| format!(r#"{{"agentId":"a0fc595","{slug}","type":"user"}}"#);
+    let slug = |slug: &str| format!(r#"{{"agentId":"a0fc595",{slug}"type":"user"}}"#);
     let equal = [
         (saved(session, "b6dm4u32j.txt"), saved(session, "bqwertyui.txt")),
         (named("here-88 [c7010a]"), named("here-3f [0123ab]")),
-        (slug(r#"slug":"greedy-nibbling-wirth"#), slug(r#"slug":"structured-greeting-manatee"#)),
+        (slug(r#""slug":"greedy-nibbling-wirth","#), slug(r#""slug":"structured-greeting-manatee","#)),
+        (slug(r#""slug":"greedy-nibbling-wirth","#), slug("")),
+        (slug("") + &slug(r#""slug":"a-red-boat","#), slug(r#""slug":"b-big-fish","#) + &slug("")),
     ];
     for (golden, candidate) in &equal {
         assert_eq!(same(golden, candidate), Some(Level::E3), "{golden} / {candidate}");
@@ -112,7 +114,9 @@ fn random_names_are_ids_in_their_place_only() {
         (named("here-88 [c7010a]"), named("there-88 [c7010a]")),
         (named("there-88 [c7010a]"), named("there-3f [0123ab]")),
         (named("here-88 [c7010a]"), named("here-88")),
-        (slug(r#"slug":"greedy-nibbling-wirth"#), slug(r#"name":"greedy-nibbling-wirth"#)),
+        (slug(r#""slug":"greedy-nibbling-wirth","#), slug(r#""name":"greedy-nibbling-wirth","#)),
+        (slug(r#""slug":"greedy","#), slug("")),
+        (slug(r#""slug":"greedy-nibbling-wirth","#), slug("").replace("user", "assistant")),
         (r#"{"slug":"my-first-post"}"#.to_owned(), r#"{"slug":"my-other-post"}"#.to_owned()),
         (
             format!("{} {}", equal[0].0, saved(session, "b00000001.txt")),

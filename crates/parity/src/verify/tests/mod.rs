@@ -913,6 +913,7 @@ fn only_values_that_name_a_thing_are_paired_as_ids() {
         ("what is of a known kind", texts(["in ses_e1c75fdcd", ""], ["in ses_e1c75c3e8", ""])),
         ("what is called otherwise", texts(["taskIdle: a161f93", ""], ["taskIdle: a87f835", ""])),
         ("a job that nobody asks after", level(launched("job_b7e219"), launched("job_0d1e2f"))),
+        ("a job of letters", level(launched("id: abcdefa"), launched("id: 0d1e2fa"))),
     ];
     let lines: String = lines.iter().map(|(what, level)| format!("{what}: {level}\n")).collect();
     expect![[r#"
@@ -926,6 +927,7 @@ fn only_values_that_name_a_thing_are_paired_as_ids() {
         what is of a known kind: E3
         what is called otherwise: E2
         a job that nobody asks after: E3
+        a job of letters: E3
     "#]]
     .assert_eq(&lines);
 }
