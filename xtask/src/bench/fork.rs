@@ -1,17 +1,17 @@
 //! `cargo xtask bench fork`: time to build the request of a fork, and to explain the cache of many exchanges.
 
-use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use agent::bench::Parent;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use super::growth::{GrowthRow, measurement_folder};
 use super::target::offshoot_program;
 use super::{dumps, process};
 use crate::command::{cargo, run as run_command};
@@ -25,8 +25,6 @@ const RESULT: usize = 100;
 
 /// Maximum time of the largest explanation.
 const SECONDS: f64 = 2.0;
-/// Maximum growth of the CPU time per exchange for ten times as many exchanges.
-const GROWTH: f64 = 1.25;
 
 /// Size of the measurement.
 #[derive(Args)]
@@ -37,20 +35,6 @@ pub(crate) struct ForkArgs {
     /// Number of measurements; the fastest counts, because other processes can only slow it down
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-}
-
-/// One row of the table.
-struct GrowthRow {
-    exchanges: u32,
-    seconds: f64,
-    cpu: f64,
-}
-
-impl GrowthRow {
-    /// Returns the CPU time of one exchange in milliseconds.
-    fn cpu_ms_per_exchange(&self) -> f64 {
-        self.cpu * 1e3 / f64::from(self.exchanges)
-    }
 }
 
 /// Writes recordings, explains their cache use, and prints the tables.
@@ -113,10 +97,7 @@ fn measure_fork_request(rounds: u32) -> Result<String> {
 }
 
 fn measure(offshoot: &Path, exchanges: u32, rounds: u32) -> Result<GrowthRow> {
-    let folder = tempfile::Builder::new()
-        .prefix("bench-")
-        .tempdir_in(env::current_exe()?.parent().context("a program is in a folder")?)
-        .context("cannot create a folder for the measurement")?;
+    let folder = measurement_folder()?;
     let bytes = write_dumps(folder.path(), exchanges as usize)?;
     check(offshoot, folder.path(), exchanges)?;
     let mut runs = Vec::new();
@@ -125,17 +106,14 @@ fn measure(offshoot: &Path, exchanges: u32, rounds: u32) -> Result<GrowthRow> {
         ensure!(used.status.success(), "`offshoot cache` ended with {}", used.status);
         runs.push(used);
     }
-    let fastest = |time: fn(&process::ResourceUsage) -> Duration| {
-        runs.iter().map(time).min().map_or(0.0, |time| time.as_secs_f64())
-    };
-    let line = GrowthRow { exchanges, seconds: fastest(|used| used.took), cpu: fastest(|used| used.cpu) };
+    let line = GrowthRow::of(exchanges, &runs);
     println!(
         "| {exchanges} | {:.0} MB | {:.2} s | {:.2} s | {:.2} ms | {:.0} MB |",
         bytes as f64 / 1e6,
         line.seconds,
         line.cpu,
         line.cpu_ms_per_exchange(),
-        runs.iter().map(|used| used.memory).max().unwrap_or_default() as f64 / 1e6
+        line.megabytes
     );
     Ok(line)
 }
@@ -156,15 +134,9 @@ fn check(offshoot: &Path, folder: &Path, exchanges: u32) -> Result<()> {
 fn judge(lines: &[GrowthRow]) -> String {
     let mut text = "\n| figure | aim | measured | |\n|---|---|---|---|\n".to_owned();
     let (Some(least), Some(most)) = (lines.first(), lines.last()) else { return text };
-    let growth = most.cpu_ms_per_exchange() / least.cpu_ms_per_exchange();
     let rows = [
         ("time", format!("under {SECONDS} s"), format!("{:.2} s", most.seconds), most.seconds < SECONDS),
-        (
-            "CPU per exchange, against a tenth as many",
-            format!("at most {GROWTH} ×"),
-            format!("{growth:.2} ×"),
-            growth <= GROWTH,
-        ),
+        most.cpu_figure(least),
     ];
     for (figure, aim, measured, is_met) in rows {
         let met = if is_met { "met" } else { "**missed**" };

@@ -9,6 +9,7 @@ mod body;
 mod chunked;
 mod dumps;
 mod fork;
+mod growth;
 mod load;
 mod normalize;
 mod process;

@@ -1,15 +1,14 @@
 //! `cargo xtask bench verify`: growth of time and memory with the number of exchanges.
 
-use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use super::growth::{GrowthRow, measurement_folder};
 use super::target::offshoot_program;
 use super::{dumps, process};
 use crate::command::{cargo, run as run_command};
@@ -24,8 +23,6 @@ const RESULT: usize = 200;
 /// Maximum time and memory of the largest comparison.
 const SECONDS: f64 = 2.0;
 const MEGABYTES: f64 = 300.0;
-/// Maximum growth of the CPU time per exchange for ten times as many exchanges.
-const GROWTH: f64 = 1.25;
 
 /// Size of the measurement.
 #[derive(Args)]
@@ -66,21 +63,6 @@ impl Candidate {
     }
 }
 
-/// One row of the table.
-struct GrowthRow {
-    exchanges: u32,
-    seconds: f64,
-    cpu: f64,
-    megabytes: f64,
-}
-
-impl GrowthRow {
-    /// Returns the CPU time of one exchange in milliseconds, which shows growth better than the time.
-    fn cpu_ms_per_exchange(&self) -> f64 {
-        self.cpu * 1e3 / f64::from(self.exchanges)
-    }
-}
-
 /// Writes pairs of recordings, compares them, and prints the tables.
 pub(super) fn run(args: &VerifyArgs) -> Result<()> {
     if cfg!(debug_assertions) {
@@ -112,10 +94,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<()> {
 }
 
 fn measure(offshoot: &Path, candidate: Candidate, exchanges: u32, rounds: u32) -> Result<GrowthRow> {
-    let folder = tempfile::Builder::new()
-        .prefix("bench-")
-        .tempdir_in(env::current_exe()?.parent().context("a program is in a folder")?)
-        .context("cannot create a folder for the measurement")?;
+    let folder = measurement_folder()?;
     let [golden, other] = ["golden", "candidate"].map(|name| folder.path().join(name));
     let bytes = write_dumps(&golden, exchanges as usize, "g", "wet")?
         + match candidate {
@@ -133,15 +112,7 @@ fn measure(offshoot: &Path, candidate: Candidate, exchanges: u32, rounds: u32) -
         );
         runs.push(used);
     }
-    let fastest = |time: fn(&process::ResourceUsage) -> Duration| {
-        runs.iter().map(time).min().map_or(0.0, |time| time.as_secs_f64())
-    };
-    let line = GrowthRow {
-        exchanges,
-        seconds: fastest(|used| used.took),
-        cpu: fastest(|used| used.cpu),
-        megabytes: runs.iter().map(|used| used.memory).max().unwrap_or_default() as f64 / 1e6,
-    };
+    let line = GrowthRow::of(exchanges, &runs);
     println!(
         "| {} | {exchanges} | {:.0} MB | {:.2} s | {:.2} s | {:.2} ms | {:.0} MB |",
         candidate.name(),
@@ -158,7 +129,6 @@ fn measure(offshoot: &Path, candidate: Candidate, exchanges: u32, rounds: u32) -
 fn judge(candidate: Candidate, lines: &[GrowthRow]) -> String {
     let mut text = String::new();
     let (Some(least), Some(most)) = (lines.first(), lines.last()) else { return text };
-    let growth = most.cpu_ms_per_exchange() / least.cpu_ms_per_exchange();
     let rows = [
         ("time", format!("under {SECONDS} s"), format!("{:.2} s", most.seconds), most.seconds < SECONDS),
         (
@@ -167,12 +137,7 @@ fn judge(candidate: Candidate, lines: &[GrowthRow]) -> String {
             format!("{:.0} MB", most.megabytes),
             most.megabytes < MEGABYTES,
         ),
-        (
-            "CPU per exchange, against a tenth as many",
-            format!("at most {GROWTH} ×"),
-            format!("{growth:.2} ×"),
-            growth <= GROWTH,
-        ),
+        most.cpu_figure(least),
     ];
     for (figure, aim, measured, is_met) in rows {
         let met = if is_met { "met" } else { "**missed**" };
