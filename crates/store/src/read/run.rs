@@ -469,9 +469,10 @@ fn folder_notes(conn: &Connection, run: &RunId, before: Seq) -> Result<Vec<Folde
         Some(fork) => folder_notes(conn, &fork.of, before.min(fork.to))?,
         None => Vec::new(),
     };
+    // Not by position: of two calls at once, either may be the first to reach a folder.
     let mut find = conn.prepare_cached(
         "SELECT message_seq, position, folder, text FROM folder_notes WHERE run = ?1 AND message_seq < ?2
-         ORDER BY message_seq, position, folder",
+         ORDER BY message_seq, folder",
     )?;
     let own = find.query_map(params![run.as_str(), before], |row| {
         Ok(FolderNote {
