@@ -181,6 +181,11 @@ pub(super) fn programs() -> Vec<&'static str> {
     programs
 }
 
+/// Returns true if a command may continue with `byte` after a program with a name of three letters.
+pub(super) fn may_continue_with(byte: u8) -> bool {
+    is_gap(byte) || byte.is_ascii_digit() || matches!(byte, b'.' | b'-')
+}
+
 /// Finds the passwords in the arguments of the command at `at`.
 pub(super) fn find_passwords(text: &[u8], at: usize) -> Vec<ShapeMatch> {
     let rows = COMMANDS.iter().filter(|row| text[at..].starts_with(row.program.as_bytes()));

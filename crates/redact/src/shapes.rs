@@ -321,6 +321,7 @@ pub(super) struct Trigger {
 enum ShapeRow {
     PrefixShape(&'static PrefixShape),
     Grammar { exact: bool, grammar: Grammar },
+    Command,
 }
 
 /// Returns the triggers of all shapes.
@@ -331,10 +332,7 @@ pub(super) fn triggers() -> Vec<Trigger> {
     let grammars = GRAMMARS
         .iter()
         .map(|&(text, exact, grammar)| Trigger { text, row: ShapeRow::Grammar { exact, grammar } });
-    let grammar: Grammar = commands::find_passwords;
-    let commands = commands::programs()
-        .into_iter()
-        .map(|text| Trigger { text, row: ShapeRow::Grammar { exact: true, grammar } });
+    let commands = commands::programs().into_iter().map(|text| Trigger { text, row: ShapeRow::Command });
     prefixed.chain(grammars).chain(commands).collect()
 }
 
@@ -350,7 +348,18 @@ impl Trigger {
             ShapeRow::PrefixShape(row) => (row.alphabet)(byte),
             // A token continues with a character of its alphabet, which leaves fewer triggers to try.
             ShapeRow::Grammar { .. } if self.text == "://" => byte > b' ',
+            ShapeRow::Grammar { .. } if self.text.ends_with("s.") => alnum(byte),
+            ShapeRow::Command => commands::may_continue_with(byte),
             ShapeRow::Grammar { .. } => dotted(byte) || matches!(byte, b'~' | b' ' | b'"' | b'\''),
+        }
+    }
+
+    /// Returns true if a secret cannot follow a letter, a digit, a dash or an underscore.
+    pub(super) fn starts_word(&self) -> bool {
+        match self.row {
+            ShapeRow::PrefixShape(_) => is_short(self.text),
+            ShapeRow::Command => true,
+            ShapeRow::Grammar { .. } => false,
         }
     }
 
@@ -359,6 +368,7 @@ impl Trigger {
         let exact = text[at..].starts_with(self.text.as_bytes());
         let found = match self.row {
             ShapeRow::PrefixShape(row) if exact => row.find(text, at, self.text).into_iter().collect(),
+            ShapeRow::Command if exact => commands::find_passwords(text, at),
             ShapeRow::Grammar { exact: wanted, grammar } if exact || !wanted => grammar(text, at),
             _ => Vec::new(),
         };
@@ -367,10 +377,14 @@ impl Trigger {
     }
 }
 
+fn is_short(prefix: &str) -> bool {
+    prefix.len() < 6
+}
+
 impl PrefixShape {
     fn find(&self, text: &[u8], at: usize, prefix: &str) -> Option<ShapeMatch> {
         // A short prefix must start a word. A long one may also follow a dash.
-        let clear = !before(text, at).is_some_and(|byte| alnum(byte) || (prefix.len() < 6 && word(byte)));
+        let clear = !before(text, at).is_some_and(|byte| alnum(byte) || (is_short(prefix) && word(byte)));
         let start = at + prefix.len();
         let rest = clear.then(|| run(text, start, self.alphabet))?;
         let cut_off = text.get(rest.end).is_some_and(|&byte| alnum(byte));
