@@ -135,7 +135,6 @@ impl Triggers {
                 triggers.begin(bytes, next, TriggerStart::new(index, lead, &entry.text));
             }
         }
-        eprintln!("FILL {} {}", triggers.starts.len(), triggers.starts.iter().map(Vec::len).sum::<usize>());
         Self { entries, ..triggers }
     }
 
@@ -163,20 +162,7 @@ impl Triggers {
             let words = [first as u32, (first >> 16) as u32, (first >> 32) as u32, (last >> 32) as u32];
             let hashes = words.map(hash);
             if hashes.iter().fold(0, |any, &hash| any | self.marks[hash]) != 0 {
-                eprintln!("CHUNK");
                 for (place, (word, hash)) in words.into_iter().zip(hashes).enumerate() {
-                    if self.marks[hash] != 0 {
-                        eprintln!(
-                            "HIT {} {:?} {}",
-                            (self.marks[hash] & class((word >> 24) as u8) != 0) as u8,
-                            String::from_utf8_lossy(&text[at + 2 * place..at + 2 * place + 4]),
-                            self.starts[usize::from(self.lists[hash])]
-                                .iter()
-                                .map(|s| format!("{}@{}", self.entries[usize::from(s.entry)].text, s.lead))
-                                .collect::<Vec<_>>()
-                                .join(",")
-                        );
-                    }
                     if self.marks[hash] & class((word >> 24) as u8) != 0 {
                         self.at(text, hash, at + 2 * place, &mut found);
                     }
@@ -242,11 +228,11 @@ fn starts(entry: &TriggerEntry) -> Vec<Start> {
     // Names and data are found in the order of their places, because one may be inside of another.
     let is_ordered = matches!(entry.kind, TriggerKind::Name | TriggerKind::Packed(_));
     let last = if is_ordered { (text.len() - 3).min(1) } else { text.len() - 3 };
-    let even = (0..=last).step_by(2).map(inside).min_by_key(commonness);
+    let even = (0..=last).step_by(2).map(inside).min_by_key(|starts| commonness(starts));
     let mut odd: Vec<Vec<Start>> = (1..=last).step_by(2).map(inside).collect();
     odd.extend((text.len() == 3).then(with_next));
     odd.extend((text.len() < 5 && entry.kind.starts_word()).then(|| with_previous().collect()));
-    let odd = odd.into_iter().min_by_key(commonness);
+    let odd = odd.into_iter().min_by_key(|starts| commonness(starts));
     even.into_iter().chain(odd).flatten().collect()
 }
 
@@ -255,7 +241,7 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// Estimates how often a text contains some starts.
-fn commonness(starts: &Vec<Start>) -> usize {
+fn commonness(starts: &[Start]) -> usize {
     let most = starts.iter().map(|(bytes, ..)| {
         let bytes = bytes.map(|byte| if byte == b' ' { b'~' } else { byte.to_ascii_lowercase() });
         let by_letter =
