@@ -71,7 +71,9 @@ pub(crate) fn write_normalized(source: &Source, folder: &Path) -> anyhow::Result
     let normalized = normalize_into(source, exported.as_ref(), folder);
     let in_the_way = matches!(&normalized, Err(NormalizeError::InTheWay { .. }));
     match in_the_way {
-        true => normalized.or_fail_with(ExitKind::Usage, || format!("mv {0} {0}.bad", folder.display())),
+        true => normalized.or_fail_with(ExitKind::Usage, || {
+            "name a folder that is new, or empty, or was written by this command".to_owned()
+        }),
         false => normalized.or_fail(ExitKind::Outside),
     }
 }

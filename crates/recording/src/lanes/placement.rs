@@ -173,11 +173,16 @@ impl LaneTracker {
     /// Places a request with replies.
     pub(super) fn place_with_history(&self, request: &LaneRequest, identity: &Identity) -> Placement {
         let lacks_tools = |at: &TurnIndex| self.lanes[at.0].setup.has_tools && !request.has_tools;
+        let told = is_marked_fork(request);
+        // A fork is an agent of its own, whose first request carries the history of another.
+        let is_new_agent =
+            identity.agent.is_some() && self.lanes.iter().all(|lane| lane.identity.agent != identity.agent);
+        let may_fork = |at: &TurnIndex| is_new_agent && (told || self.fork_call(request, *at).is_some());
         let agrees = |at: &&TurnIndex| {
             let may_be_its_own = !lacks_tools(at) || self.may_belong_to(at.0, request);
             may_be_its_own
                 && self.lanes[at.0].setup.dialect == request.dialect
-                && self.lanes[at.0].identity.agrees_with(identity)
+                && (self.lanes[at.0].identity.agrees_with(identity) || may_fork(at))
         };
         let is_head = |at: &&TurnIndex| self.lanes[at.0].turns.len() == at.1 + 1;
         let of = |index: &HashMap<u64, Vec<TurnIndex>>, replies: &u64| -> Vec<TurnIndex> {
@@ -197,7 +202,6 @@ impl LaneTracker {
         if let Some(at) = asked.iter().filter(fails).find(|at| turn(at).history == request.history) {
             return Placement::Retry(*at);
         }
-        let told = is_marked_fork(request);
         if let Some(at) = best(&mut awaited.iter().filter(is_head)) {
             let behind = (at.0, at.1 + 1);
             // An empty reply does not change the digest, so the rest of the history decides.

@@ -916,6 +916,29 @@ fn a_prompt_that_names_a_fork_makes_a_fork() {
 }
 
 #[test]
+fn a_fork_that_names_itself_as_another_agent_is_a_fork() {
+    check(
+        "
+        > r1 agent/Skill@one | u:do it
+        < r1 #a
+        > r2 agent/Skill@two | u:do it | a:#a | r:a=not here | u:<fork> Nobody sees you. </fork> Look at it.
+        < r2 #b
+        > r3 agent/Skill@two | u:do it | a:#a | r:a=not here | u:<fork> Nobody sees you. </fork> Look at it. | a:#b | r:b=1
+        < r3 it is blue
+        > r4 agent/Skill@one | u:do it | a:#a | r:a=it is blue
+        < r4 done
+        > r5 agent/Skill@three | u:do it | a:#a | r:a=it is blue
+        < r5 done
+        ",
+        expect![[r#"
+            main, 1:r1, 2:r4
+            fork-1 < main by a, 1:r2, 2:r3
+            main-2, 1:r5
+        "#]],
+    );
+}
+
+#[test]
 fn forks_may_come_before_their_parent() {
     // A harness was restarted while forks were running.
     check(
