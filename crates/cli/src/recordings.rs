@@ -32,14 +32,22 @@ fn resolve_golden(dir: &Path) -> Result<PathBuf, GoldenError> {
     if dir.join(GOLDEN_FILE).is_file() {
         return ScenarioFolder::new(dir).accepted_run();
     }
-    Ok(newest_capture(dir).unwrap_or_else(|| dir.to_owned()))
+    let Some(run) = newest_capture(dir) else { return Ok(dir.to_owned()) };
+    status!("newest run: `{}`", run.display());
+    Ok(run)
 }
 
-/// Returns the newest recording in a folder that holds only folders. Captures are named by their time.
+/// Returns the newest recording in a folder that is none itself. Captures are named by their time.
 fn newest_capture(dir: &Path) -> Option<PathBuf> {
     let entries: Vec<_> = std::fs::read_dir(dir).ok()?.flatten().collect();
-    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    if !entries.iter().all(is_folder) {
+    let is_part = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        ["recording.json", "exchanges.log", "provider_dumps"].contains(&&*name)
+            || name.ends_with("_request.json")
+            || name.ends_with("_response.json")
+    };
+    if entries.iter().any(is_part) {
         return None;
     }
     let runs = entries.iter().map(std::fs::DirEntry::path);

@@ -79,8 +79,7 @@ fn read_claude_hooks(defaults: &mut RunDefaults, here: &Path, own: &Path) -> any
 /// several runs can do so at the same time. Returns an error if the file would then be invalid, or is the project's.
 pub(crate) fn remember_rules(workspace: &Path, rules: &[String]) -> anyhow::Result<()> {
     let path = own_settings()?;
-    let file_of = |path: &Path| path.canonicalize().ok();
-    if file_of(&path).is_some_and(|own| Some(own) == file_of(&workspace.join("offshoot.toml"))) {
+    if real_path(&path).is_some_and(|own| Some(own) == real_path(&workspace.join("offshoot.toml"))) {
         anyhow::bail!("`{}` is the settings file of this project", path.display());
     }
     let added = agent::workspace_settings(workspace, rules)
@@ -98,6 +97,18 @@ pub(crate) fn remember_rules(workspace: &Path, rules: &[String]) -> anyhow::Resu
     let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
     file.write_all(format!("{gap}{added}").as_bytes())?;
     Ok(())
+}
+
+/// Returns the place of a file without links. The file need not exist, only its folder.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    if let Ok(real) = path.canonicalize() {
+        return Some(real);
+    }
+    let folder = path.parent()?;
+    // A link to a file that does not exist yet leads to where it would be created.
+    let target = std::fs::read_link(path).map_or_else(|_| path.to_owned(), |target| folder.join(target));
+    let folder = target.parent()?.canonicalize().ok()?;
+    Some(folder.join(target.file_name()?))
 }
 
 /// Returns the path of the user's own settings.

@@ -101,10 +101,10 @@ fn a_capture_is_pending_until_it_is_copied_to_the_goldens() {
     assert_eq!(env.run(&["review"]).stdout, "no pending runs\n", "the copy is the same run");
     captured(&env, &capture("b"), "s");
     assert_eq!(env.run(&["review", "--list"]).stdout, format!("{}\n", capture("b")));
-    assert_eq!(
-        env.run(&["show", "recordings/command/none/s"]).stdout,
-        env.run(&["show", &capture("b")]).stdout
-    );
+    env.write("recordings/command/none/s/.DS_Store", "a file that a file manager leaves");
+    let newest = env.run(&["show", "recordings/command/none/s"]);
+    assert_eq!(newest.stdout, env.run(&["show", &capture("b")]).stdout);
+    assert!(newest.stderr.contains(&format!("newest run: `{}`\n", capture("b"))), "{newest:?}");
     let said = env.run(&["review", "--all"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(golden(&env)["run"], "b");

@@ -717,11 +717,23 @@ fn input_typed_before_a_question_is_no_answer() {
 
 /// Answers the questions of a run on a terminal, and returns what was shown.
 fn answered(env: &TestEnv, folder: &str, arguments: &[&str], answers: &[&str]) -> String {
+    answered_with(env, folder, arguments, answers, |run| run)
+}
+
+/// Answers the questions of a run that `configure` prepares.
+fn answered_with(
+    env: &TestEnv,
+    folder: &str,
+    arguments: &[&str],
+    answers: &[&str],
+    configure: impl FnOnce(Command) -> Command,
+) -> String {
     std::fs::create_dir_all(env.path(folder)).unwrap();
     env.write(&format!("{folder}/a.txt"), "alpha\n");
     let (mut terminal, theirs) = Terminal::open();
     let script = env.path("script.yaml").display().to_string();
-    let mut run = env.offshoot(&[&["run", "--script", &script], arguments, &["What does it say?"]].concat());
+    let run = env.offshoot(&[&["run", "--script", &script], arguments, &["What does it say?"]].concat());
+    let mut run = configure(run);
     run.current_dir(env.path(folder));
     run.stdin(theirs.try_clone().unwrap()).stdout(Stdio::null()).stderr(theirs);
     let mut child = run.spawn().unwrap();
@@ -759,6 +771,23 @@ fn what_is_always_allowed_is_written_to_the_user_s_own_settings_for_this_folder(
     assert_eq!(env.read(settings), expected, "`once` writes nothing");
     let denied = answered(&env, "one", &["--ask", "read", "--deny", "read(a.txt)"], &[]);
     assert!(denied.contains("the rule `read(a.txt)` denies it"), "{denied}");
+}
+
+#[test]
+fn what_is_always_allowed_is_never_written_into_the_project() {
+    let env = world(SCRIPT);
+    std::fs::create_dir_all(env.path("real")).unwrap();
+    std::os::unix::fs::symlink("real", env.path("link")).unwrap();
+    std::fs::create_dir_all(env.path("settings")).unwrap();
+    std::os::unix::fs::symlink("../real/offshoot.toml", env.path("settings/offshoot.toml")).unwrap();
+    for settings in ["real", "link", "settings"] {
+        let shown = answered_with(&env, "real", &["--ask", "read"], &["always\n"], |mut run| {
+            run.env("OFFSHOOT_CONFIG_DIR", env.path(settings));
+            run
+        });
+        assert!(shown.contains("is the settings file of this project"), "{settings}: {shown}");
+        assert!(!env.path("real/offshoot.toml").exists(), "{settings}: {shown}");
+    }
 }
 
 #[test]

@@ -84,9 +84,11 @@ impl Meter {
         self.dir.join(format!("provider_dumps/{}_{half}.json", session::RequestId::nth(n)))
     }
 
-    /// Adds the cost of a response, and returns it.
+    /// Adds the cost of a response, and returns it. Only a refusal by the provider is free. A request that was never sent
+    /// has no worst case.
     fn take(&mut self, dump: ResponseDump) -> ExchangeCost {
-        let is_complete = dump.ending == Ending::Complete || dump.status.is_none_or(|status| status >= 400);
+        let is_complete = dump.ending == Ending::Complete;
+        let is_refused = dump.status.is_some_and(|status| status >= 400);
         let model = dump.model_id.clone().unwrap_or_default();
         match answer(&self.dir, dump) {
             Some((_, Ok(DecodedResponse::Reply(answer)))) => match price(&model) {
@@ -104,7 +106,7 @@ impl Meter {
             }
             _ => {}
         }
-        if is_complete { ExchangeCost::Known(0.0) } else { ExchangeCost::Unknown }
+        if is_refused { ExchangeCost::Known(0.0) } else { ExchangeCost::Unknown }
     }
 }
 
@@ -154,6 +156,38 @@ fn answer(dir: &Path, dump: ResponseDump) -> Option<(u16, Result<DecodedResponse
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ANSWER: &str = r#"{"type":"message","id":"m","role":"assistant","model":"claude-haiku-4-5","content":[{"type":"text","text":"Dear."}],"stop_reason":"end_turn","usage":{"input_tokens":0,"output_tokens":40000}}"#;
+
+    fn dump(status: Option<u16>, ending: &str, body: &str) -> ResponseDump {
+        let dump = serde_json::json!({
+            "format": recording::DUMP_FORMAT, "request_id": "r000001", "timestamp": "", "phase": "response",
+            "providerID": "anthropic", "modelID": "claude-haiku-4-5", "method": "POST",
+            "targetUrl": "https://api.anthropic.com/v1/messages", "workspacePath": null, "sessionId": null,
+            "agentId": null, "messageId": null, "headers": [], "body": { "text": body }, "bodySha256": "",
+            "status": status, "chunks": [], "trailers": [], "firstByteUs": null, "endUs": 0, "ending": ending,
+        });
+        ResponseDump::read(dump.to_string().as_bytes()).expect("is a dump")
+    }
+
+    #[test]
+    fn only_known_usage_and_a_refusal_are_less_than_the_worst_case() {
+        let (unknown, free) = (ExchangeCost::Unknown, ExchangeCost::Known(0.0));
+        for (status, ending, body, expected) in [
+            (None, "cut_by_harness", "", unknown),
+            (None, "cut_by_upstream", "", unknown),
+            (None, "no_response", "", unknown),
+            (Some(200), "cut_by_harness", "", unknown),
+            (Some(200), "complete", "not a reply", unknown),
+            (Some(200), "cut_by_upstream", ANSWER, unknown),
+            (Some(200), "complete", ANSWER, ExchangeCost::Known(0.2)),
+            (Some(500), "complete", "", free),
+            (Some(429), "cut_by_harness", "slowly", free),
+        ] {
+            let cost = Meter::new(Path::new(""), None).take(dump(status, ending, body));
+            assert_eq!(cost, expected, "{status:?} {ending} {body}");
+        }
+    }
 
     #[test]
     fn refusals_for_credit_and_permission_are_distinguished() {

@@ -19,10 +19,10 @@ const USUAL_OUTPUT: u64 = 32_000;
 /// A compressed request that unpacks to more is counted by its size.
 const MAX_UNPACKED: usize = 64 << 20;
 
-/// Refuses requests once the limit is reached. Requests in flight are counted at their worst case.
+/// Refuses a request whose worst case does not fit in what is left of the limit. Requests in flight are counted at their
+/// worst case: a request that would only fit without them waits.
 ///
-/// A request that is alone may exceed the limit by its own cost. Others wait until it is known what the requests in
-/// flight have cost.
+/// One request may exceed the limit by its own cost: a request that is alone before anything was spent.
 #[derive(Debug)]
 pub(crate) struct SpendingLimit {
     limit: f64,
@@ -32,7 +32,7 @@ pub(crate) struct SpendingLimit {
 
 #[derive(Debug, Default)]
 struct Spending {
-    /// Known cost, and the worst case of replies that were cut.
+    /// Known cost, and the worst case of requests whose cost is unknown.
     spent: f64,
     /// Worst case of each request in flight.
     in_flight: HashMap<RequestId, f64>,
@@ -43,7 +43,7 @@ struct Spending {
 pub(crate) enum ExchangeCost {
     /// The provider reported the usage, or refused the request.
     Known(f64),
-    /// The reply was cut, so the worst case counts.
+    /// The provider did not say what it cost, so the worst case counts.
     Unknown,
 }
 
@@ -67,13 +67,19 @@ impl SpendingLimit {
     /// Reserves the worst case of a request. Returns `None` if it must wait, or the reason of a refusal.
     fn reserve(&self, id: &RequestId, worst: f64) -> Option<Result<(), String>> {
         let mut state = self.state.lock().expect("lock is not poisoned");
-        if state.spent >= self.limit {
-            let (limit, spent) = (self.limit, state.spent);
+        let (limit, spent) = (self.limit, state.spent);
+        if spent >= limit {
             return Some(Err(format!("the budget of ${limit:.2} is used up: about ${spent:.4} spent")));
         }
+        if spent > 0.0 && spent + worst > limit {
+            return Some(Err(format!(
+                "the budget of ${limit:.2} does not suffice: about ${spent:.4} spent, and this request may cost \
+                 ${worst:.4}"
+            )));
+        }
         let in_flight: f64 = state.in_flight.values().sum();
-        let fits = state.in_flight.is_empty() || state.spent + in_flight + worst <= self.limit;
-        fits.then(|| {
+        let is_first = spent == 0.0 && state.in_flight.is_empty();
+        (is_first || spent + in_flight + worst <= limit).then(|| {
             state.in_flight.insert(id.clone(), worst);
             Ok(())
         })
@@ -102,6 +108,10 @@ impl RequestGate for SpendingLimit {
                 None => Ok(()),
             }
         })
+    }
+
+    fn not_sent(&self, id: &RequestId) {
+        self.settle(id, ExchangeCost::Known(0.0));
     }
 }
 
@@ -183,11 +193,33 @@ mod tests {
         limit.settle(&RequestId::nth(1), ExchangeCost::Known(0.05));
         third.await.expect("the first was cheap");
         limit.settle(&RequestId::nth(2), ExchangeCost::Known(0.2));
+        let mut fourth = limit.admit(request(4, &body));
+        assert!(futures_are_pending(&mut fourth), "it fits only if the third is cheap");
         limit.settle(&RequestId::nth(3), ExchangeCost::Unknown);
-        limit.admit(request(4, &body)).await.expect("$0.45 are spent");
-        limit.settle(&RequestId::nth(4), ExchangeCost::Known(0.1));
-        let refused = limit.admit(request(5, &body)).await.expect_err("the limit is reached");
-        assert!(refused.starts_with("the budget of $0.50 is used up"), "{refused}");
+        let refused = fourth.await.expect_err("$0.45 are spent, and it may cost $0.20");
+        assert!(refused.starts_with("the budget of $0.50 does not suffice: about $0.45"), "{refused}");
+        let small = self::body("claude-haiku-4-5", 8_000);
+        limit.admit(request(5, &small)).await.expect("it fits");
+        limit.settle(&RequestId::nth(5), ExchangeCost::Known(0.05));
+        let refused = limit.admit(request(6, &small)).await.expect_err("the limit is reached");
+        assert!(refused.starts_with("the budget of $0.50"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn only_a_first_request_that_is_alone_may_exceed_the_limit() {
+        let body = body("claude-haiku-4-5", 40_000);
+        let limit = SpendingLimit::new(0.1);
+        limit.admit(request(1, &body)).await.expect("it is the first");
+        let mut second = limit.admit(request(2, &body));
+        assert!(futures_are_pending(&mut second), "it is not alone");
+        drop(second);
+        limit.not_sent(&RequestId::nth(1));
+        limit
+            .admit(request(3, &body))
+            .await
+            .expect("nothing was spent, and a request that left reserves nothing");
+        limit.settle(&RequestId::nth(3), ExchangeCost::Known(0.01));
+        limit.admit(request(4, &body)).await.expect_err("it may cost more than is left");
     }
 
     #[test]

@@ -139,9 +139,21 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             let coding = request.head.value("content-encoding");
             let gated =
                 GatedRequest { id: tap.id(), method: &request.method, url: &url, coding, body: &body };
-            if let Err(message) = gate.admit(gated).await {
-                self.refuse(&request, tap, 402, "Payment Required", &message).await;
-                return NextAction::Close;
+            let admitted = tokio::select! {
+                admitted = gate.admit(gated) => Some(admitted),
+                () = wait_until_harness_leaves(&mut self.harness, &mut self.from_harness, self.addrs) => None,
+            };
+            match admitted {
+                Some(Ok(())) => {}
+                Some(Err(message)) => {
+                    self.refuse(&request, tap, 402, "Payment Required", &message).await;
+                    return NextAction::Close;
+                }
+                None => {
+                    self.leave_unsent(&request, &tap, "the harness left before the request was admitted")
+                        .await;
+                    return NextAction::Close;
+                }
             }
         }
         let (upstream, from_upstream) = match self.upstreams.entry(route.index) {
@@ -152,13 +164,13 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             } {
                 Some(Ok(io)) => none.insert((io, Buffer::new())),
                 None => {
-                    let whole = self.read_body(&request, &tap).await;
-                    tap.end_request(whole, Vec::new());
-                    let error = "the harness left before the provider was connected".to_owned();
-                    tap.end(Ending::CutByHarness, Some(error), Vec::new());
+                    state.gate.not_sent(&tap.id());
+                    self.leave_unsent(&request, &tap, "the harness left before the provider was connected")
+                        .await;
                     return NextAction::Close;
                 }
                 Some(Err(error)) => {
+                    state.gate.not_sent(&tap.id());
                     let message = format!("cannot reach {scheme_and_host}: {error}");
                     state.stats.set_error(route.index, &message);
                     self.refuse(&request, tap, 502, "Bad Gateway", &message).await;
@@ -212,6 +224,13 @@ impl<H: AsyncRead + AsyncWrite + Unpin> Connection<H> {
             at += taken.ok()?;
         }
         Some(body)
+    }
+
+    /// Ends the exchange of a harness that left before its request was sent.
+    async fn leave_unsent(&mut self, request: &RequestHead, tap: &ExchangeTap, error: &str) {
+        let whole = self.read_body(request, tap).await;
+        tap.end_request(whole, Vec::new());
+        tap.end(Ending::CutByHarness, Some(error.to_owned()), Vec::new());
     }
 
     /// Answers with an error after the whole request was read.

@@ -232,7 +232,9 @@ pub(crate) async fn wait_until_harness_leaves(
     buffer: &mut Buffer,
     addrs: Option<SocketAddrs>,
 ) {
-    while buffer.len() < READ {
+    // A request that waits to be forwarded may be in the buffer as a whole.
+    let full = buffer.len() + READ;
+    while buffer.len() < full {
         match (fill(from, buffer).await, addrs) {
             (Ok(1..), _) => {}
             // It sends no more, but may still read.

@@ -26,7 +26,7 @@ impl Hints {
         let named = || headers.iter().filter_map(|header| Some((header.name(), header.value()?)));
         let identity = Identity::of(named(), b"", None).with_session_header(session_header, named());
         Self {
-            provider: Dialect::detect(url, body).map(|dialect| provider_of(url, dialect)),
+            provider: Dialect::detect(url, body).map(|_| provider_of(url)),
             model: wire::json::peek_string(body, "model"),
             session: identity.session,
             agent: identity.agent,

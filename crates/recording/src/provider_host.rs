@@ -1,7 +1,5 @@
 //! Name of the provider that a request was sent to.
 
-use wire::dialect::Dialect;
-
 /// Providers by the ends of their host names.
 const HOSTS: &[(&str, &str)] = &[
     ("anthropic.com", "anthropic"),
@@ -49,9 +47,9 @@ const HOSTS: &[(&str, &str)] = &[
     ("ollama.com", "ollama"),
 ];
 
-/// Returns the provider at an address: by its host, else `local` for this machine or network, else the one that defined
-/// the dialect.
-pub(crate) fn provider_of(url: &str, dialect: Dialect) -> String {
+/// Returns the provider at an address: by its host, else `local` for this machine or network, else the host itself. A
+/// dialect does not tell who answers: gateways speak those of others.
+pub(crate) fn provider_of(url: &str) -> String {
     let host = host(url);
     let is_of = |end: &str| host.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     // The longest end is the most specific one.
@@ -59,11 +57,7 @@ pub(crate) fn provider_of(url: &str, dialect: Dialect) -> String {
     match known {
         Some((_, name)) => (*name).to_owned(),
         None if is_local(&host) => "local".to_owned(),
-        None => match dialect {
-            Dialect::AnthropicMessages => "anthropic",
-            Dialect::OpenAiChat | Dialect::OpenAiResponses => "openai",
-        }
-        .to_owned(),
+        None => host,
     }
 }
 
@@ -101,7 +95,6 @@ mod tests {
 
     #[test]
     fn a_host_names_its_provider() {
-        let of = |url: &str| provider_of(url, Dialect::OpenAiChat);
         for (url, name) in [
             ("https://api.openai.com/v1/chat/completions", "openai"),
             ("https://openrouter.ai/api/v1/chat/completions", "openrouter"),
@@ -116,17 +109,14 @@ mod tests {
             ("http://host.docker.internal:1234/v1/chat/completions", "local"),
             ("http://vllm:8000/v1/chat/completions", "local"),
             ("http://192.168.1.7:8000/v1/chat/completions", "local"),
-            ("https://notgroq.com/v1/chat/completions", "openai"),
-            ("https://gateway.example.com/v1/chat/completions", "openai"),
-            ("https://groq.com.example.com/v1/chat/completions", "openai"),
+            ("https://notgroq.com/v1/chat/completions", "notgroq.com"),
+            ("https://key@Gateway.example.com:8443/v1/chat/completions", "gateway.example.com"),
+            ("https://groq.com.example.com/v1/chat/completions", "groq.com.example.com"),
+            ("https://llm.example.com/v1/messages", "llm.example.com"),
+            ("https://8.8.8.8:8000/v1/messages", "8.8.8.8"),
+            ("https://api.deepseek.com/anthropic/v1/messages", "deepseek"),
         ] {
-            assert_eq!(of(url), name, "{url}");
+            assert_eq!(provider_of(url), name, "{url}");
         }
-        let messages = provider_of("https://llm.example.com/v1/messages", Dialect::AnthropicMessages);
-        assert_eq!(messages, "anthropic");
-        assert_eq!(
-            provider_of("https://api.deepseek.com/anthropic/v1/messages", Dialect::AnthropicMessages),
-            "deepseek"
-        );
     }
 }

@@ -6,10 +6,11 @@
 use std::io::Read as _;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use proxy::{RecordingProxy, Upstream, UpstreamStatus, Upstreams};
+use proxy::{RecordingProxy, RequestGate, Upstream, UpstreamStatus, Upstreams};
 use recording::{Disk, FinishedRecording, FolderDisk, Manifest, Recorder, Recording, RecordingOptions};
 use redact::{FingerprintKey, Redactor};
 use tempfile::TempDir;
@@ -128,7 +129,19 @@ impl Station {
         Self::new(&[&format!("http://{provider}")])
     }
 
+    pub(crate) fn gated(upstreams: &[&str], gate: Arc<dyn RequestGate>) -> Self {
+        Self::start(upstreams, |dir| Box::new(FolderDisk::new(dir)), Some(gate))
+    }
+
     pub(crate) fn with_disk(upstreams: &[&str], disk: impl FnOnce(&Path) -> Box<dyn Disk>) -> Self {
+        Self::start(upstreams, disk, None)
+    }
+
+    fn start(
+        upstreams: &[&str],
+        disk: impl FnOnce(&Path) -> Box<dyn Disk>,
+        gate: Option<Arc<dyn RequestGate>>,
+    ) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -143,7 +156,12 @@ impl Station {
         let upstreams = Upstreams::new(list).unwrap();
         let (addr, capture) = runtime.block_on(async {
             let bound = RecordingProxy::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-            (bound.addr(), bound.start(upstreams, recorder.clone()))
+            let (addr, recorder) = (bound.addr(), recorder.clone());
+            let capture = match gate {
+                Some(gate) => bound.start_gated(upstreams, recorder, gate),
+                None => bound.start(upstreams, recorder),
+            };
+            (addr, capture)
         });
         Self { addr, capture: Some(capture), recorder, manifest: settings.manifest, folder, runtime }
     }
