@@ -402,11 +402,14 @@ fn requests_in_parallel_stay_within_the_budget() {
         .env("ANTHROPIC_BASE_URL", format!("http://{addr}"));
     let said = CommandOutput::of(command.output().unwrap());
     assert!(
-        served.load(Ordering::Relaxed) <= 5,
+        served.load(Ordering::Relaxed) <= 4,
         "{} requests were sent: {said:?}",
         served.load(Ordering::Relaxed)
     );
     assert!(served.load(Ordering::Relaxed) >= 3, "{said:?}");
+    assert_eq!(said.code, Some(3), "a run whose request was refused is no complete one: {said:?}");
+    assert!(said.stderr.contains("`command` was stopped at its budget, after $0.6"), "{said:?}");
+    assert_eq!(world.manifest()["sealed"], false);
 }
 
 #[test]

@@ -47,12 +47,19 @@ impl Meter {
         }
     }
 
-    /// Waits until more than `budget` dollars are spent, or a model without a price is used.
+    /// Returns whether a request was refused because of the budget.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.has_refused())
+    }
+
+    /// Waits until `budget` dollars are spent, a request is refused because of it, or a model without a price is used.
     pub(crate) async fn exceed(&mut self, budget: Option<f64>) {
         loop {
             self.read();
             match budget {
-                Some(budget) if self.spent >= budget || self.unknown.is_some() => return,
+                Some(budget) if self.spent >= budget || self.unknown.is_some() || self.has_refused() => {
+                    return;
+                }
                 Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
                 None => std::future::pending().await,
             }

@@ -36,6 +36,8 @@ struct Spending {
     spent: f64,
     /// Worst case of each request in flight.
     in_flight: HashMap<RequestId, f64>,
+    /// True if a request was refused because of the limit.
+    has_refused: bool,
 }
 
 /// Cost of an exchange that has ended.
@@ -50,6 +52,11 @@ pub(crate) enum ExchangeCost {
 impl SpendingLimit {
     pub(crate) fn new(limit: f64) -> Self {
         Self { limit, state: Mutex::default(), changed: watch::Sender::new(()) }
+    }
+
+    /// Returns whether a request was refused because of the limit.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.state.lock().expect("lock is not poisoned").has_refused
     }
 
     /// Replaces the worst case of a request by its cost.
@@ -69,9 +76,11 @@ impl SpendingLimit {
         let mut state = self.state.lock().expect("lock is not poisoned");
         let (limit, spent) = (self.limit, state.spent);
         if spent >= limit {
+            state.has_refused = true;
             return Some(Err(format!("the budget of ${limit:.2} is used up: about ${spent:.4} spent")));
         }
         if spent > 0.0 && spent + worst > limit {
+            state.has_refused = true;
             return Some(Err(format!(
                 "the budget of ${limit:.2} does not suffice: about ${spent:.4} spent, and this request may cost \
                  ${worst:.4}"

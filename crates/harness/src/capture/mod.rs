@@ -473,6 +473,10 @@ impl RunResult {
             };
         }
         match outcome {
+            // What it did after the refusal says nothing about the scenario.
+            Outcome::ProgramExit(_) if meter.has_refused() => {
+                Self::of(Outcome::Budget(meter.spent), counts, meter, stderr, plan)
+            }
             Outcome::ProgramExit(ProgramExit { code: 0, .. } | ProgramExit { by_us: true, .. }) => {
                 Self::default()
             }
