@@ -1,11 +1,13 @@
 //! Reads the responses of a recording while it is written: their cost, and refusals of the provider.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use recording::ResponseDump;
+use session::RequestId;
 use session::model::price;
 use wire::dialect::{DecodedResponse, Dialect, ProviderError, StreamEnd, accumulate};
 use wire::{Ending, Header};
@@ -22,8 +24,10 @@ const MAX_UNPACKED: usize = 64 << 20;
 pub(crate) struct Meter {
     dir: PathBuf,
     /// Requests without a complete response, and the first number that has not appeared yet.
-    open: Vec<u64>,
+    open: Vec<RequestId>,
     next: u64,
+    /// Those of them with a later number: a request that waits has not appeared, and must not hide them.
+    ahead: HashSet<RequestId>,
     /// Total cost so far, in dollars.
     pub(crate) spent: f64,
     /// A model without a known price.
@@ -40,6 +44,7 @@ impl Meter {
             dir: dir.to_owned(),
             open: Vec::new(),
             next: 1,
+            ahead: HashSet::new(),
             spent: 0.0,
             unknown: None,
             refusal: None,
@@ -68,27 +73,39 @@ impl Meter {
 
     /// Reads the responses that are new since the last call.
     pub(crate) fn read(&mut self) {
-        while self.dump(self.next, "request").exists() {
-            self.open.push(self.next);
+        loop {
+            let id = RequestId::nth(self.next);
+            if !self.dump(&id, "request").exists() {
+                break;
+            }
             self.next += 1;
+            if !self.ahead.remove(&id) {
+                self.open.push(id);
+            }
         }
-        for n in std::mem::take(&mut self.open) {
+        for id in self.limit.iter().flat_map(|limit| limit.in_flight()) {
+            if !self.open.contains(&id) {
+                self.ahead.insert(id.clone());
+                self.open.push(id);
+            }
+        }
+        for id in std::mem::take(&mut self.open) {
             // A response that is missing or incomplete is read next time.
-            let dump = fs::read(self.dump(n, "response")).ok().map(|bytes| ResponseDump::read(&bytes));
+            let dump = fs::read(self.dump(&id, "response")).ok().map(|bytes| ResponseDump::read(&bytes));
             match dump {
                 Some(Ok(dump)) => {
                     let cost = self.take(dump);
                     if let Some(limit) = &self.limit {
-                        limit.settle(&session::RequestId::nth(n), cost);
+                        limit.settle(&id, cost);
                     }
                 }
-                _ => self.open.push(n),
+                _ => self.open.push(id),
             }
         }
     }
 
-    fn dump(&self, n: u64, half: &str) -> PathBuf {
-        self.dir.join(format!("provider_dumps/{}_{half}.json", session::RequestId::nth(n)))
+    fn dump(&self, id: &RequestId, half: &str) -> PathBuf {
+        self.dir.join(format!("provider_dumps/{id}_{half}.json"))
     }
 
     /// Adds the cost of a response, and returns it. Only a refusal by the provider is free. A request that was never sent

@@ -54,6 +54,11 @@ impl SpendingLimit {
         Self { limit, state: Mutex::default(), changed: watch::Sender::new(()) }
     }
 
+    /// Returns the requests in flight.
+    pub(crate) fn in_flight(&self) -> Vec<RequestId> {
+        self.state.lock().expect("lock is not poisoned").in_flight.keys().cloned().collect()
+    }
+
     /// Returns whether a request was refused because of the limit.
     pub(crate) fn has_refused(&self) -> bool {
         self.state.lock().expect("lock is not poisoned").has_refused

@@ -35,7 +35,7 @@ macro_rules! dump {
             pub timestamp: String,
             /// `request` or `response`.
             pub phase: String,
-            /// Provider by dialect, such as `anthropic`.
+            /// Provider by host, such as `anthropic`.
             #[serde(rename = "providerID")]
             pub provider_id: Option<String>,
             /// Requested model.
