@@ -14,7 +14,7 @@ use crate::event::EventKind;
 use crate::finish::{LoopEnd, finish, finish_broken};
 use crate::folder_notes;
 use crate::future::BoxFuture;
-use crate::hook_events;
+use crate::hook_events::{self, TurnEnd};
 use crate::jobs;
 use crate::kernel::Kernel;
 use crate::load::load;
@@ -204,10 +204,9 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
                 jobs::wait(run).await?;
                 continue;
             }
-            Next::End(RunStatus::Completed) if hook_events::at_end(run, &conversation).await? => continue,
-            Next::End(status) => match finish(run, &conversation, LoopEnd::Status(status)).await? {
+            Next::End(status) => match end_turn(run, &conversation, status).await? {
                 Some(outcome) => return Ok(outcome),
-                None => continue, // a message came
+                None => continue, // a message came, or a hook prevents the end
             },
             Next::Call => {
                 calls::run_pending(run, &mut conversation).await?;
@@ -229,6 +228,23 @@ async fn agent_loop(run: &Arc<Run>) -> Result<RunOutcome, RunError> {
                 return finish_for_good(run, &conversation, LoopEnd::GaveUp(failure)).await;
             }
         }
+    }
+}
+
+/// Ends the loop with a status, unless a hook says otherwise. Returns `None` if the loop continues.
+async fn end_turn(
+    run: &Arc<Run>,
+    conversation: &Conversation,
+    status: RunStatus,
+) -> Result<Option<RunOutcome>, RunError> {
+    let decision = match status {
+        RunStatus::Completed => hook_events::at_end(run, conversation).await?,
+        _ => TurnEnd::Complete,
+    };
+    match decision {
+        TurnEnd::Complete => finish(run, conversation, LoopEnd::Status(status)).await,
+        TurnEnd::Continue => Ok(None),
+        TurnEnd::Stop(why) => finish(run, conversation, LoopEnd::StoppedByHook(why)).await,
     }
 }
 

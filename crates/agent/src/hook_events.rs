@@ -109,18 +109,44 @@ pub(crate) async fn after_calls(run: &Arc<Run>, conversation: &Conversation) -> 
     Ok(())
 }
 
-/// Asks the hooks at the end of a turn. Returns whether the agent continues: a hook prevents the end, or a stop was requested.
-pub(crate) async fn at_end(run: &Arc<Run>, conversation: &Conversation) -> Result<bool, RunError> {
+/// What happens at the end of a turn.
+pub(crate) enum TurnEnd {
+    /// The run ends with its answer.
+    Complete,
+    /// The agent continues: a hook prevents the end, or a stop was requested.
+    Continue,
+    /// A hook ends the run, for this reason.
+    Stop(String),
+}
+
+impl TurnEnd {
+    /// Returns what the answer of the hooks means. A text for the model without a reason to continue means nothing.
+    fn of(answer: StoredAnswer) -> Self {
+        match answer {
+            StoredAnswer { stop: Some(why), .. } => Self::Stop(why),
+            StoredAnswer { block: Some(_), .. } => Self::Continue,
+            _ => Self::Complete,
+        }
+    }
+}
+
+/// Asks the hooks at the end of a turn, unless an earlier process has stored their answer.
+pub(crate) async fn at_end(run: &Arc<Run>, conversation: &Conversation) -> Result<TurnEnd, RunError> {
     let point = if run.row.kind == RunKind::Main { HookPoint::Stop } else { HookPoint::SubagentStop };
-    let Some(reply) = conversation.last_reply() else { return Ok(false) };
-    if run.kernel.hooks.of(point).next().is_none() || known(run, reply, None, HookEvent::Stop)?.is_some() {
-        return Ok(false);
+    let Some(reply) = conversation.last_reply() else { return Ok(TurnEnd::Complete) };
+    if let Some(known) = known(run, reply, None, HookEvent::Stop)? {
+        return Ok(TurnEnd::of(known));
+    }
+    if run.kernel.hooks.of(point).next().is_none() {
+        return Ok(TurnEnd::Complete);
     }
     let blocks = blocks_since_prompt(run)?;
     let mut answer = StoredAnswer::default();
     for hook in run.kernel.hooks.of(point) {
         let asked = request(run).of_end(point, conversation.final_text.last(), blocks > 0);
-        let Some(reply) = ask(run, hook, None, &asked, &mut answer).await else { return Ok(true) };
+        let Some(reply) = ask(run, hook, None, &asked, &mut answer).await else {
+            return Ok(TurnEnd::Continue);
+        };
         if answer.add(reply) {
             break;
         }
@@ -130,7 +156,7 @@ pub(crate) async fn at_end(run: &Arc<Run>, conversation: &Conversation) -> Resul
         emit(run, point.name(), (None, ""), ("ignored", Some(text)), 0);
     }
     store(run, (reply, None), HookEvent::Stop, &answer).await?;
-    Ok(answer.block.is_some())
+    Ok(TurnEnd::of(answer))
 }
 
 /// The answers of hooks about the last reply: texts for the model, and the reason to end the run.
@@ -152,8 +178,11 @@ pub(crate) fn notes(run: &Run, conversation: &Conversation) -> Result<HookNotes,
             HookEvent::PostToolUse => ("after the call", name_of(conversation, stored.position)),
         };
         let block = answer.block.filter(|_| stored.event != HookEvent::PreToolUse);
-        let texts = block.into_iter().chain(answer.context);
-        notes.texts.extend(texts.map(|text| prompts::hook(event, tool, &text)));
+        // At an end, only a reason to continue leads to one more turn.
+        if stored.event != HookEvent::Stop || block.is_some() {
+            let texts = block.into_iter().chain(answer.context);
+            notes.texts.extend(texts.map(|text| prompts::hook(event, tool, &text)));
+        }
         notes.stop = notes.stop.take().or(answer.stop);
     }
     Ok(notes)

@@ -24,6 +24,7 @@ impl World {
             env.write(&format!("w/{name}.txt"), &format!("this is {name}\n"));
         }
         env.write("home/.config/offshoot/offshoot.toml", settings);
+        env.write("home/.config/offshoot/changing.sh", CHANGING_SCRIPT);
         Self { env, provider: Provider::start(lines, |_| true) }
     }
 
@@ -86,19 +87,23 @@ const READING: &[(&str, &[&str])] = &[(
     ],
 )];
 
-/// Logs each request; reads `b.txt` instead of `a.txt`, and tries `secret.txt` instead of `b.txt`.
+/// A hook that logs each request, reads `b.txt` instead of `a.txt`, and tries `secret.txt` instead of `b.txt`.
+const CHANGING_SCRIPT: &str = r#"
+asked=$(cat); echo "$asked" >> log
+case "$asked" in
+  *a.txt*) printf '{"hookSpecificOutput":{"updatedInput":{"path":"b.txt"}}}' ;;
+  *) printf '{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"path":"secret.txt"}}}' ;;
+esac
+"#;
+
+/// Settings with this hook.
 const CHANGING: &str = r#"
 [permissions]
 deny = ["read(secret.txt)"]
 
 [[hooks.PreToolUse]]
 matcher = "read"
-command = '''
-asked=$(cat); echo "$asked" >> log
-case "$asked" in
-  *a.txt*) printf '{"hookSpecificOutput":{"updatedInput":{"path":"b.txt"}}}' ;;
-  *) printf '{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"path":"secret.txt"}}}' ;;
-esac'''
+command = "sh changing.sh"
 
 [[hooks.PreToolUse]]
 matcher = "Bash"
@@ -261,6 +266,20 @@ fn a_hook_of_the_user_that_names_a_file_of_the_workspace_runs_in_the_sandbox() {
     world.env.write("w/check", &format!("touch {}; touch inside; exit 0\n", outside.display()));
     world.completed(&[]);
     assert!(world.env.path("w/inside").exists() && !outside.exists());
+
+    for command in [
+        r#"sh "${CLAUDE_PROJECT_DIR%/}"/check"#,
+        "sh ${CLAUDE_PROJECT_DIR:-.}/check",
+        r#"cd "$(sed 's/.*"cwd":"//; s/".*//')" && sh ./check"#,
+    ] {
+        let command = serde_json::json!(command);
+        let settings = format!("[[hooks.PreToolUse]]\nmatcher = \"bash\"\ncommand = {command}\n");
+        let world = World::new(READING, &settings);
+        let outside = world.env.path("outside");
+        world.env.write("w/check", &format!("touch {}; touch inside; exit 0\n", outside.display()));
+        world.completed(&[]);
+        assert!(world.env.path("w/inside").exists() && !outside.exists(), "{command}");
+    }
 }
 
 #[test]
@@ -338,9 +357,38 @@ fn a_hook_can_end_a_run_and_cannot_keep_it_for_ever() {
 }
 
 #[test]
+fn a_hook_at_the_end_of_a_turn_means_the_same_for_a_killed_run() {
+    let lines: &[(&str, &[&str])] = &[("Go.", &["Done.", "One turn too many."])];
+    for (answer, code, status) in [
+        (r#"{"continue":false,"stopReason":"enough"}"#, 1, "failed"),
+        (r#"{"continue":false,"stopReason":"enough","decision":"block","reason":"more"}"#, 1, "failed"),
+        (r#"{"hookSpecificOutput":{"additionalContext":"well done"}}"#, 0, "completed"),
+    ] {
+        let settings = format!("[[hooks.Stop]]\ncommand = \"\"\"echo asked >> log; echo '{answer}'\"\"\"\n");
+        for point in [None, Some("hook.answer.after:1")] {
+            let world = World::new(lines, &settings);
+            let mut command = world.offshoot(&["run", "--model", "sonnet", "Go."]);
+            command.envs(point.map(|point| ("OFFSHOOT_CRASH", point)));
+            let mut said = CommandOutput::of(command.output().unwrap());
+            if point.is_some() {
+                assert_eq!(said.code, None, "it is killed: {said:?}");
+                let run = world.shown()["run"]["run"].as_str().unwrap().to_owned();
+                said = world.run(&["run", "--resume", &run]);
+            }
+            assert_eq!(said.code, Some(code), "{answer} {point:?}: {said:?}");
+            assert_eq!(said.stderr.contains("a hook ended the run: enough"), code == 1, "{said:?}");
+            let shown = world.shown();
+            assert_eq!(shown["run"]["status"], status, "{answer} {point:?}");
+            assert!(!messages(&shown).contains("too many"), "{answer} {point:?}");
+            assert_eq!(world.log(), ["asked"], "{answer} {point:?}");
+        }
+    }
+}
+
+#[test]
 fn hooks_of_the_users_claude_code_are_asked_where_the_settings_name_its_file() {
     let world = World::new(READING, "[hooks]\nclaude_settings = [\"~/.claude/settings.json\"]\n");
-    let hook = "asked=$(cat); echo \"$asked\" >> \"$HOME/.config/offshoot/log\"; exit 1";
+    let hook = "cat >> \"$HOME/.config/offshoot/log\"; exit 1";
     let settings = serde_json::json!({"hooks": {
         "PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": hook}]}],
         "Notification": [{"hooks": [{"type": "command", "command": "touch /never"}]}]}});

@@ -38,6 +38,7 @@ pub(crate) struct HookReply {
 
 /// The answers of all hooks of one event, as the journal keeps them.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct StoredAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) block: Option<String>,
@@ -58,6 +59,7 @@ pub(crate) struct StoredAnswer {
 
 /// One hook that was asked.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct HookRecord {
     pub(crate) command: String,
     /// The outcome in one word.

@@ -1,12 +1,13 @@
 //! Runs the command of a hook, and reads its answer.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::Hook;
 use super::answer::{HookEnd, HookReply};
+use super::workspace_names::{self, is_inside, names_workspace_file};
 use crate::shell::{CommandEnd, HookCommand, Processes};
 
 /// Maximum length of the outputs of a hook. More is a failure.
@@ -14,9 +15,6 @@ const MAX_OUTPUT: usize = 2 << 20;
 
 /// Variables that a hook outside of the sandbox gets. Keys of providers are not among them.
 const PASSED_VARIABLES: &[&str] = &["HOME", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "TMPDIR"];
-
-/// Variables with the workspace: ours, and that of Claude Code.
-const WORKSPACE_VARIABLES: [&str; 2] = ["OFFSHOOT_WORKSPACE", "CLAUDE_PROJECT_DIR"];
 
 /// Asks a hook. Its processes end when the future is dropped. An error says why there is no answer.
 pub(crate) async fn ask(
@@ -32,7 +30,7 @@ pub(crate) async fn ask(
 async fn run(hook: &Hook, input: String, processes: &Processes, workspace: &Path) -> Result<HookEnd, String> {
     let folder = hook.file.parent().unwrap_or(Path::new("/"));
     let is_sandboxed = hook.is_sandboxed || names_workspace_file(&hook.command, folder, workspace);
-    let mut env: BTreeMap<String, String> = WORKSPACE_VARIABLES
+    let mut env: BTreeMap<String, String> = workspace_names::VARIABLES
         .iter()
         .map(|name| ((*name).to_owned(), workspace.display().to_string()))
         .collect();
@@ -86,49 +84,4 @@ fn search_path(workspace: &Path) -> String {
     let is_outside = |folder: &PathBuf| folder.is_absolute() && !is_inside(folder, workspace);
     let folders = std::env::split_paths(&path).filter(is_outside);
     std::env::join_paths(folders).unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Returns whether a word of a command names a file of the workspace, which an agent may have written. Files beside the
-/// settings are the user's own, also if their folder is in the workspace.
-pub(super) fn names_workspace_file(command: &str, folder: &Path, workspace: &Path) -> bool {
-    let mut command = command.to_owned();
-    for name in WORKSPACE_VARIABLES {
-        for reference in [format!("${{{name}}}"), format!("${name}")] {
-            command = command.replace(&reference, &workspace.to_string_lossy());
-        }
-    }
-    let home = std::env::var("HOME").unwrap_or_default();
-    let words = command.split(|c: char| c.is_whitespace() || ";|&()<>=,`".contains(c));
-    let words = words.map(|word| word.replace(['"', '\'', '\\'], "")).filter(|word| !word.is_empty());
-    let mut paths = words.map(|word| {
-        let word = word.replace("${HOME}", &home).replace("$HOME", &home);
-        match word.strip_prefix("~/") {
-            Some(rest) => Path::new(&home).join(rest),
-            None => folder.join(word),
-        }
-    });
-    paths.any(|path| is_inside(&path, workspace) && !real(&path).starts_with(real(folder)))
-}
-
-/// Returns whether a path is in a folder, by its words or by what its links lead to.
-fn is_inside(path: &Path, folder: &Path) -> bool {
-    plain(path).starts_with(plain(folder)) || real(path).starts_with(real(folder))
-}
-
-/// Returns a path without links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| plain(path))
-}
-
-/// Removes `.` and `..` from a path without looking at links.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain
 }

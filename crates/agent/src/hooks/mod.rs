@@ -9,6 +9,7 @@ mod command;
 mod config;
 mod matcher;
 mod request;
+mod workspace_names;
 
 #[cfg(test)]
 mod tests;

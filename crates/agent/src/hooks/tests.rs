@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::answer::HookEnd;
-use super::command::names_workspace_file;
 use super::matcher::ToolMatcher;
+use super::workspace_names::names_workspace_file;
 use super::*;
 
 fn end(code: i32, stdout: &str, stderr: &str) -> HookEnd {
@@ -82,6 +82,18 @@ fn a_later_hook_sees_what_an_earlier_one_changed() {
         (all.input, all.ask.as_deref(), all.block.as_deref()),
         (Some(json!({"n": 2})), Some("a"), Some("b"))
     );
+}
+
+#[test]
+fn a_stored_answer_is_read_as_it_was_written_or_not_at_all() {
+    let row = include_str!("answer.fixture.json").trim_end();
+    let read: StoredAnswer = serde_json::from_str(row).expect("an answer");
+    assert_eq!(serde_json::to_string(&read).expect("JSON"), row);
+    assert_eq!((read.context.len(), read.hooks.len()), (2, 1));
+    for (known, newer) in [(r#"{"block""#, r#"{"delay":5,"block""#), (r#""ms":12"#, r#""ms":12,"pid":1"#)] {
+        assert!(row.contains(known), "{known}");
+        assert!(serde_json::from_str::<StoredAnswer>(&row.replace(known, newer)).is_err(), "{newer}");
+    }
 }
 
 #[test]
@@ -187,6 +199,7 @@ fn a_command_that_names_a_file_of_the_workspace_is_known() {
     std::os::unix::fs::symlink(workspace.join("bin/check"), own.join("link")).expect("a link");
     let inside = |command: &str| {
         let command = command.replace("@w", &workspace.display().to_string());
+        let command = command.replace("@p", &root.display().to_string());
         names_workspace_file(&command, &own, &workspace)
     };
     for command in [
@@ -198,12 +211,48 @@ fn a_command_that_names_a_file_of_the_workspace_is_known() {
         "../w/bin/check",
         "cd @w && make",
         "sh link",
+        r#""${CLAUDE_PROJECT_DIR%/}"/x.sh"#,
+        "${CLAUDE_PROJECT_DIR:-.}/x.sh",
+        "printenv OFFSHOOT_WORKSPACE",
+        r#"cd "$(jq -r .cwd)" && ./lint.sh"#,
+        r#"cd "`jq -r '.["cwd"]'`" && ./lint.sh"#,
+        "jq -r .cwd > place; read -r w < place; $w/x.sh",
+        "jq -r .tool_input.file_path | xargs sh",
+        "sh @p/*/bin/check",
+        "sh @p/?/bin/check",
+        "sh @p/[w]/bin/check",
+        "sh @p/{w,own}/bin/check",
+        "cd .. && sh w/bin/check",
+        "cd @p; cd w; ./bin/check",
+        "make -C @w",
+        "make -C@w",
+        "make --directory=@w",
+        "PATH=/usr/bin:@w/bin check",
+        "sh ~+/x",
     ] {
         assert!(inside(command), "{command}");
     }
-    for command in
-        ["jq -r .tool_name", "./check --strict", "/usr/bin/true", "bin/check", "cat > /dev/null; exit 2"]
-    {
+    for command in [
+        "jq -r .tool_name",
+        "./check --strict",
+        "/usr/bin/true",
+        "bin/check",
+        "cat > /dev/null; exit 2",
+        "sh \"$HOME/.claude/check\" || exit 2",
+        "cd ~/.claude && ./check",
+        r#"[ -f found ] && echo '{"decision":"block","reason":"why"}'"#,
+    ] {
         assert!(!inside(command), "{command}");
     }
+    assert!(
+        names_workspace_file("sh w/bin/check", &root, &workspace),
+        "the workspace is beside the settings"
+    );
+    assert!(
+        !names_workspace_file("sh check", &workspace.join("own"), &workspace),
+        "the settings are in the workspace"
+    );
+    let spaced = root.join("my work");
+    let command = format!("sh '{}/x'", spaced.display());
+    assert!(names_workspace_file(&command, &own, &spaced), "{command}");
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::config::{ServerAddress, ServerConfig};
 use super::program::{PACKAGE_RUNNERS, program_name};
 use crate::trust::Trust;
+use crate::workspace::normalize;
 
 /// Folders for the servers of a run.
 #[derive(Clone, Debug)]
@@ -226,17 +227,4 @@ fn join(option: String, value: OsString) -> OsString {
     let mut word = OsString::from(option);
     word.push(value);
     word
-}
-
-/// Removes `.` and `..` from a path without looking at links.
-fn normalize(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain
 }

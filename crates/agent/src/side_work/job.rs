@@ -16,11 +16,10 @@ use crate::kernel::Kernel;
 use crate::outcome::{RunOutcome, is_unfinished};
 use crate::permission::NoApprover;
 use crate::stop::StopHandle;
+use crate::tools::MAX_MEMORY_TEXT;
 
 /// Name of the memory with the notes of the conversation.
 const MEMORY: &str = "session";
-/// Maximum length of these notes: that of the tool `memory`.
-const MAX_NOTES: usize = 4 << 10;
 
 /// One fork of side work.
 pub(super) struct Job {
@@ -82,7 +81,8 @@ impl Job {
             }
         };
         let events = Arc::new(ForkEnds(Arc::clone(&self.kernel.events)));
-        let kernel = Kernel { events, asker: Arc::new(NoApprover), ..kernel };
+        // A hook could ask for more turns than the one.
+        let kernel = Kernel { events, asker: Arc::new(NoApprover), hooks: Arc::default(), ..kernel };
         kernel.run(&id, &ResumeOverrides::default(), &self.stop_handle).await.map(Some)
     }
 
@@ -123,7 +123,7 @@ impl Job {
             SideTask::TurnSummary | SideTask::PromptSuggestion => Ok(false),
             SideTask::SessionMemory => {
                 let thread = Some(store.run(self.point.run()).row()?.thread);
-                let text = text[..text.floor_char_boundary(MAX_NOTES)].to_owned();
+                let text = text[..text.floor_char_boundary(MAX_MEMORY_TEXT)].to_owned();
                 if !text.is_empty() {
                     store
                         .put_memory(Memory { thread, name: MEMORY.to_owned(), text, updated_at: at })

@@ -9,7 +9,7 @@ use crate::fence::fenced;
 use crate::{BoxFuture, Policy, Tool, ToolContext, ToolOutput, tasks};
 
 /// Limits in bytes. All memories are part of every new conversation's context.
-const MAX_TEXT: usize = 4 << 10;
+pub(crate) const MAX_TEXT: usize = 4 << 10;
 const MAX_NAME: usize = 64;
 /// Maximum number of names in one scope.
 const MAX_NAMES: usize = 100;

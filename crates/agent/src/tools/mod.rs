@@ -43,7 +43,7 @@ use serde_json::Value;
 use crate::{BoxFuture, Tool, ToolContext, ToolOutput, Workspace, WorkspaceError};
 
 pub(crate) use manage_tasks::MANAGE_TASKS;
-pub(crate) use memory::memory_line;
+pub(crate) use memory::{MAX_TEXT as MAX_MEMORY_TEXT, memory_line};
 pub(crate) use spawn_sub_agent::{sub_agent_output, unfinished_output};
 pub use web_fetch::AllowedHosts;
 

@@ -38,7 +38,7 @@ use protected::ProtectedName;
 pub(crate) use protected::{
     GIT_TARGET, PROGRAM_NAMES, REPOSITORY, REPOSITORY_PART, is_one_of, protected_name,
 };
-pub(crate) use resolve::resolve_existing;
+pub(crate) use resolve::{normalize, resolve_existing};
 
 /// Rules for real paths in a workspace.
 pub trait PathRules: Debug + Send + Sync {
@@ -147,13 +147,7 @@ impl Workspace {
     /// Lists the places in the workspace that other programs may reach by a path: they may remove `..` before
     /// they follow links, or start elsewhere.
     pub(crate) fn possible_targets(&self, path: &Path) -> Vec<PathBuf> {
-        let mut plain = PathBuf::new();
-        for part in self.canonical.join(path).components() {
-            match part {
-                Component::ParentDir => drop(plain.pop()),
-                part => plain.push(part),
-            }
-        }
+        let plain = normalize(&self.canonical.join(path));
         let real = resolve_existing(&plain);
         let below = |path: &Path| {
             let roots = [&self.canonical, &self.given];

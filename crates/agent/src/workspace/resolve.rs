@@ -217,6 +217,19 @@ pub(super) fn means_folder(path: &Path) -> bool {
     bytes.ends_with(b"/") || bytes.ends_with(b"/.")
 }
 
+/// Removes `.` and `..` from a path without looking at links.
+pub(crate) fn normalize(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// Resolves links as far as something exists. The last parts of the path may be missing.
 pub(crate) fn resolve_existing(path: &Path) -> Option<PathBuf> {
     let (there, real) = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)))?;

@@ -95,6 +95,21 @@ fn it_comes_after_the_answer_with_its_own_events_and_costs() {
 }
 
 #[test]
+fn no_hook_is_asked_about_it() {
+    let hook = |event: &str| {
+        format!(
+            "[[hooks.{event}]]\ncommand = \"echo {event} >> log; grep -q 'active\\\":true' || {{ echo more >&2; exit 2; }}\"\n"
+        )
+    };
+    let world = World::new(&format!("{ALL}{}{}", hook("SubagentStop"), hook("Stop")));
+    let said = world.agent(&["--json", "Do it."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(events(&said).iter().any(|event| event["type"] == "side_work"), "{said:?}");
+    let log = std::fs::read_to_string(world.0.path("home/.config/offshoot/log")).unwrap();
+    assert_eq!(log, "Stop\nStop\n");
+}
+
+#[test]
 fn nothing_is_asked_by_default_and_a_flag_asks_for_one_run() {
     let world = World::new("");
     let said = world.agent(&["--json", "Do it."]);
