@@ -388,7 +388,7 @@ fn a_hook_at_the_end_of_a_turn_means_the_same_for_a_killed_run() {
 #[test]
 fn hooks_of_the_users_claude_code_are_asked_where_the_settings_name_its_file() {
     let world = World::new(READING, "[hooks]\nclaude_settings = [\"~/.claude/settings.json\"]\n");
-    let hook = "cat >> \"$HOME/.config/offshoot/log\"; exit 1";
+    let hook = "(cat; echo) >> \"$HOME/.config/offshoot/log\"; exit 1";
     let settings = serde_json::json!({"hooks": {
         "PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": hook}]}],
         "Notification": [{"hooks": [{"type": "command", "command": "touch /never"}]}]}});

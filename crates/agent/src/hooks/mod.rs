@@ -1,8 +1,8 @@
 //! Hooks: commands that are asked before and after tool calls, and at the end of a turn.
 //!
 //! Start at [`HookSet`]. A hook gets JSON on its standard input ([`request`]), runs as a [`command`] with a time limit, and answers
-//! with its exit code or with JSON on its standard output ([`answer`]). [`config`] reads the settings. What hooks may do to a run
-//! is decided in `hook_events`.
+//! with its exit code or with JSON on its standard output ([`answer`]). [`workspace_names`] decides whether it runs in the sandbox.
+//! [`config`] reads the settings. What hooks may do to a run is decided in `hook_events`.
 
 mod answer;
 mod command;
