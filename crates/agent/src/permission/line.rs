@@ -1,6 +1,6 @@
 //! A command line as rules see it: the commands that it runs, or the reason why they are not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Files that shells read when they start or end.
 const STARTUP: &[&str] = &[
@@ -76,11 +76,18 @@ pub(super) enum Content {
     Unknown,
 }
 
+/// Variables in a value, with what they must hold so that the value hides nothing. `None` if it may hide something anyway.
+pub(super) type Needs = Option<Vec<(String, Content)>>;
+
 /// Facts about a whole line that single commands depend on.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// The variables that the line assigns.
     pub(super) variables: BTreeMap<String, Content>,
+    /// The variables that the line assigns, once for each of their values.
+    pub(super) values: Vec<(String, Needs)>,
+    /// The variables that programs see, without harmless ones.
+    pub(super) exported: BTreeSet<String>,
     /// Variables that are used where only the given content is harmless.
     pub(super) needs: BTreeMap<String, Content>,
     /// Names of the files that the line writes, without folders.
@@ -239,8 +246,17 @@ impl Facts {
 
     /// Returns why the commands of the line may differ from what they look like.
     pub(super) fn unresolved_reason(&self) -> Option<String> {
+        let is_worse =
+            |name: &String, need: &Content| self.variables.get(name).is_some_and(|content| content > need);
+        let is_hidden = |needs: &Needs| {
+            needs.as_ref().is_none_or(|needs| needs.iter().any(|(name, need)| is_worse(name, need)))
+        };
+        let mut values = self.values.iter().filter(|(name, _)| self.exported.contains(name));
+        if let Some((name, _)) = values.find(|(_, needs)| is_hidden(needs)) {
+            return Some(format!("a program may run the value of `{name}`, which is not known"));
+        }
         for (name, need) in &self.needs {
-            if self.variables.get(name).is_some_and(|content| content > need) {
+            if is_worse(name, need) {
                 return Some(format!("the shell evaluates `{name}`, whose value is unknown"));
             }
         }

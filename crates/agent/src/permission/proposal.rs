@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::line::Word;
 use super::rule::{Rule, Subject};
-use super::{FILES, allows, subject};
+use super::{FILES, WALKS, allows, subject};
 use crate::workspace::Workspace;
 
 /// Characters with a meaning in the pattern of a rule.
@@ -16,6 +16,9 @@ const SPECIAL: &[char] = &['*', '?', '[', ']', '{', '}', '\\', '!'];
 /// none if no rule could allow it, for example for a command line that is not known word by word.
 pub(crate) fn proposed_rules(tool: &str, input: &Value, workspace: &Workspace) -> Vec<String> {
     let subject = subject(tool, input, workspace);
+    if lacks_subject(tool, input, &subject) {
+        return Vec::new();
+    }
     let rules = match &subject {
         Subject::Command(line) => line.commands.iter().map(|words| command_rule(words)).collect(),
         Subject::Path(path) if FILES.contains(&tool) => {
@@ -32,6 +35,15 @@ pub(crate) fn proposed_rules(tool: &str, input: &Value, workspace: &Workspace) -
     rules.dedup();
     let read: Option<Vec<Rule>> = rules.iter().map(|rule| Rule::parse(rule).ok()).collect();
     if read.is_some_and(|read| allows(&read, tool, &subject)) { rules } else { Vec::new() }
+}
+
+/// Returns whether a call of a tool whose rules have patterns does not say what it is about.
+fn lacks_subject(tool: &str, input: &Value, subject: &Subject) -> bool {
+    match subject {
+        Subject::Nothing => matches!(tool, "bash" | "web_fetch" | "skill"),
+        Subject::Path(_) => input.get("path").map_or(!WALKS.contains(&tool), |path| !path.is_string()),
+        _ => false,
+    }
 }
 
 /// Returns the rule for one command with exactly these words.
@@ -80,7 +92,16 @@ mod tests {
             ("bash", json!({"command": "rm '*'"}), &[]),
             ("bash", json!({"command": "git commit -m 'two words'"}), &[]),
             ("bash", json!({"command": "ls > out"}), &[]),
-            ("bash", json!({}), &["bash"]),
+            ("bash", json!({}), &[]),
+            ("bash", json!({"command": 7}), &[]),
+            ("bash", json!(null), &[]),
+            ("web_fetch", json!({"url": "no address"}), &[]),
+            ("web_fetch", json!({"url": "file:///x"}), &[]),
+            ("skill", json!({}), &[]),
+            ("write", json!({"content": ""}), &[]),
+            ("edit", json!({"path": 7}), &[]),
+            ("read", json!({}), &[]),
+            ("grep", json!({"path": ["a"], "pattern": "x"}), &[]),
             ("write", json!({"path": "src/a.rs", "content": ""}), &["write(src/a.rs)"]),
             ("write", json!({"path": "src/{a,b}.rs", "content": ""}), &[]),
             ("web_fetch", json!({"url": "https://Docs.rs/x"}), &["web_fetch(docs.rs)"]),

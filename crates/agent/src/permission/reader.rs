@@ -222,6 +222,7 @@ impl<'s> Reader<'s> {
         let (written, made) = (self.scan.facts.written.len(), self.scan.facts.made.len());
         let first_heredoc = self.heredocs.len();
         let mut stdin_heredoc = None;
+        let mut settings: Vec<Token> = Vec::new();
         loop {
             self.blanks();
             let start = self.at;
@@ -261,10 +262,12 @@ impl<'s> Reader<'s> {
                 continue;
             }
             if tokens.is_empty() && self.head(&token) {
+                settings.extend(token.assignment().is_some().then_some(token));
                 continue;
             }
             tokens.push(token);
         }
+        self.settings(&settings, !tokens.is_empty());
         if tokens.is_empty() {
             return;
         }
@@ -285,14 +288,22 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// Handles the assignments of a command. A program behind them sees them.
+    fn settings(&mut self, tokens: &[Token], is_before_program: bool) {
+        for token in tokens {
+            let Some((name, value)) = token.assignment() else { continue };
+            match is_before_program {
+                true => variables::export(self.scan, name, value, token, self.depth),
+                false => variables::assign(self.scan, name, value, token, self.depth),
+            }
+        }
+    }
+
     /// Handles a word at the beginning of a command that is no program. Returns whether it is one.
     fn head(&mut self, token: &Token) -> bool {
         if let Some((name, value)) = token.assignment() {
-            let (name, value) = (name.to_owned(), value.to_owned());
             if value.is_empty() && self.peek() == Some('(') {
-                self.array(&name);
-            } else {
-                variables::assign(self.scan, &name, &value, token, self.depth);
+                self.array(name);
             }
             self.scan.line.is_more = true;
             return true;

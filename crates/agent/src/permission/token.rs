@@ -94,6 +94,12 @@ impl Token {
         (is_before && is_name(bare)).then_some((name, value))
     }
 
+    /// Returns whether the word is an assignment whose value is one variable.
+    pub(super) fn variable_value(&self) -> bool {
+        let value = self.text.split_once('=').map(|(_, value)| value);
+        self.variables.len() == 1 && value == Some(EXPANSION.to_string().as_str())
+    }
+
     /// Returns what a variable holds after the word was assigned to it.
     pub(super) fn content(&self, value: &str) -> Content {
         let is_simple = |c: char| c.is_alphanumeric() || "_./:@%+,-".contains(c);

@@ -4,14 +4,29 @@ use super::super::line::{Content, Word};
 use super::super::token::{POSITIONAL, Scan, Token};
 use super::super::variables;
 
-/// Built-ins that set variables or evaluate words, and are not followed behind another command.
-pub(super) const EVALUATING: &str = "export declare typeset readonly local read let trap set shopt test [ mapfile readarray wait unset getopts printf";
+/// Built-ins that set variables or evaluate words, and are not followed behind another program.
+pub(super) const EVALUATING: &str = "export declare typeset readonly local read let trap set shopt test [ mapfile readarray wait unset getopts printf hash jobs";
+
+/// Returns the number of words before the command behind `command` and `builtin`.
+pub(super) fn prefix(words: &[Word]) -> usize {
+    let mut at = 0;
+    while let Some("command" | "builtin") = words.get(at).and_then(Word::plain) {
+        at += 1;
+        at += options(&words[at..]);
+    }
+    at
+}
+
+/// Returns the number of options of `command` and `builtin` that change nothing here.
+pub(super) fn options(words: &[Word]) -> usize {
+    words.iter().take_while(|word| matches!(word.plain(), Some("-p" | "--"))).count()
+}
 
 /// Handles built-ins that set variables or evaluate words. Returns whether it was one.
 pub(super) fn built_in(scan: &mut Scan, name: &str, words: &[Word], tokens: &[Token], depth: usize) -> bool {
     let tokens = tokens.get(1..).unwrap_or_default();
     match name {
-        "export" | "declare" | "typeset" | "readonly" | "local" => declare(scan, tokens, depth),
+        "export" | "declare" | "typeset" | "readonly" | "local" => declare(scan, name, tokens, depth),
         "getopts" => variables::set_named(scan, words.get(1).unwrap_or(&Word::anything())),
         "read" | "unset" | "mapfile" | "readarray" | "wait" => named(scan, name, words),
         "printf" => match words.first().map(Word::plain) {
@@ -57,18 +72,25 @@ pub(super) fn built_in(scan: &mut Scan, name: &str, words: &[Word], tokens: &[To
 }
 
 /// Handles `export NAME=VALUE` and the like.
-fn declare(scan: &mut Scan, tokens: &[Token], depth: usize) {
+fn declare(scan: &mut Scan, built_in: &str, tokens: &[Token], depth: usize) {
     scan.line.is_more = true;
+    let has_x = |token: &Token| token.text.starts_with('-') && token.text.contains('x');
+    let exports = built_in == "export" || tokens.iter().any(has_x);
     for token in tokens {
         // Quotes around the name change nothing here.
         let literal = if token.is_literal() { token.text.split_once('=') } else { None };
         if let Some((name, value)) = literal.or_else(|| token.assignment()) {
             let name = name.strip_suffix('+').unwrap_or(name);
-            variables::assign(scan, name, value, token, depth);
+            match exports {
+                true => variables::export(scan, name, value, token, depth),
+                false => variables::assign(scan, name, value, token, depth),
+            }
         } else if !token.is_literal() {
             scan.line.set_unresolved("a variable without a fixed name is set");
         } else if token.text.starts_with(['-', '+']) && token.text.contains(['i', 'n']) {
             scan.line.set_unresolved("an attribute that evaluates values");
+        } else if exports {
+            variables::is_exported(scan, &token.text);
         }
     }
 }

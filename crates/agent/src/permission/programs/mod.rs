@@ -41,7 +41,10 @@ pub(super) fn analyze(
         scan.line.set_unresolved("the program is unknown before the line runs");
         return None;
     };
-    if builtins::built_in(scan, first, &words[1..], tokens, depth) {
+    let prefix = builtins::prefix(words);
+    let inner = words.get(prefix).and_then(Word::plain).unwrap_or(first);
+    let rest = words.get(prefix + 1..).unwrap_or_default();
+    if builtins::built_in(scan, inner, rest, tokens.get(prefix..).unwrap_or_default(), depth) {
         return None;
     }
     let mut command = Command { scan, input, depth, runs_input: None };
@@ -99,8 +102,7 @@ impl Command<'_, '_> {
             "exec" => self.exec(rest),
             "command" | "builtin" => match rest.first().and_then(Word::plain) {
                 Some("-v" | "-V") => {}
-                Some("-p" | "--") => self.run_inner(&rest[1..]),
-                _ => self.run_inner(rest),
+                _ => self.run_inner(&rest[builtins::options(rest)..]),
             },
             "xargs" => self.xargs(rest),
             "find" => self.find(rest),

@@ -74,7 +74,7 @@ impl Command<'_, '_> {
             } else if matches!(wrapper.name, "env" | "sudo" | "doas") && is_assignment(text) {
                 let (name, value) = text.split_once('=').expect("an assignment has one");
                 let token = Token::from_text(text);
-                variables::assign(self.scan, name, value, &token, self.depth);
+                variables::export(self.scan, name, value, &token, self.depth);
             } else if operands > 0 {
                 operands -= 1;
             } else {

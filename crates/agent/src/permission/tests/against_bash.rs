@@ -20,6 +20,14 @@ const PROGRAMS: &[&str] = &[
     "tee", "timeout", "tr", "xargs",
 ];
 
+/// Result of a line.
+struct Outcome {
+    /// It ran the denied program.
+    ran_denied: bool,
+    /// It ended without an error.
+    is_success: bool,
+}
+
 /// A folder in which lines run.
 struct Yard {
     folder: TempDir,
@@ -46,8 +54,8 @@ impl Yard {
         Self { folder, programs }
     }
 
-    /// Runs a line, and returns whether it ran the denied program.
-    fn runs_denied(&self, line: &str) -> bool {
+    /// Runs a line.
+    fn run(&self, line: &str) -> Outcome {
         let work = self.folder.path().join("work");
         let _ = fs::remove_dir_all(&work);
         fs::create_dir_all(work.join("bin")).expect("a folder");
@@ -61,8 +69,8 @@ impl Yard {
         bash.args(["-k", "1", "5", "bash", "-c", line]).current_dir(&work).env_clear();
         bash.env("PATH", format!("{}:/usr/bin:/bin", self.programs.display())).env("HOME", &work);
         bash.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        bash.status().expect("bash runs");
-        Path::exists(&ran)
+        let is_success = bash.status().expect("bash runs").success();
+        Outcome { ran_denied: Path::exists(&ran), is_success }
     }
 }
 
@@ -77,11 +85,15 @@ fn no_random_line_that_passes_runs_the_denied_program() {
     let (yard, mut random) = (Yard::new(), Random(seed));
     let lines: Vec<String> = (0..lines).map(|_| line(&mut random)).collect();
     // Lines that run nothing would prove nothing.
-    let effective = lines.iter().take(100).filter(|line| yard.runs_denied(line)).count();
+    let effective = lines.iter().take(100).filter(|line| yard.run(line).ran_denied).count();
     assert!(effective >= 30, "{effective} of 100 lines run the program");
     let passed: Vec<&String> = lines.iter().filter(|line| bash(&rules, line) == "allow").collect();
-    let wrong: Vec<&&String> = passed.iter().filter(|line| yard.runs_denied(line)).collect();
-    // If no line passed, the test would prove nothing either.
-    assert!(passed.len() * 20 >= lines.len(), "{} of {} lines pass", passed.len(), lines.len());
+    let outcomes: Vec<Outcome> = passed.iter().map(|line| yard.run(line)).collect();
+    let wrong = passed.iter().zip(&outcomes).filter(|(_, outcome)| outcome.ran_denied).map(|(line, _)| line);
+    let wrong: Vec<&&String> = wrong.collect();
     assert!(wrong.is_empty(), "{} lines: {wrong:#?}", wrong.len());
+    // With few lines that pass, or few that run to their end, the test would prove nothing either.
+    let succeeded = outcomes.iter().filter(|outcome| outcome.is_success).count();
+    let counts = format!("{} of {} lines pass, {succeeded} succeed", passed.len(), lines.len());
+    assert!(passed.len() * 30 >= lines.len() && succeeded * 75 >= lines.len(), "{counts}");
 }

@@ -463,6 +463,140 @@ fn daily_work_needs_no_question() {
     assert!(lines.len() > 200, "{}", lines.len());
 }
 
+/// Ways to name a built-in.
+const CALLS: &[&str] = &[
+    "",
+    "command ",
+    "builtin ",
+    "command -p ",
+    "command -- ",
+    "command -p -- ",
+    "builtin -- ",
+    "builtin command ",
+    "command builtin ",
+    "command command ",
+    r"\command ",
+    "'builtin' ",
+];
+
+/// Built-ins that may run `truncate` in a hidden way.
+const RUNNING_BUILT_INS: &[&str] = &[
+    r#"jobs -x "${x}ate" -s7 P"#,
+    r#"hash -p "/usr/bin/${x}ate" ls"#,
+    r#"eval "${x}ate""#,
+    r#"exec "${x}ate""#,
+    r#"command "${x}ate""#,
+    r#"builtin eval "${x}ate""#,
+    ". <(cat f)",
+    "source /dev/stdin",
+    r#"trap "${x}ate -s7 P" EXIT"#,
+    r#"alias ls="${x}ate""#,
+    "enable -f ./f f",
+    r#"bind -x "k:${x}ate""#,
+    r#"complete -C "${x}ate" ls"#,
+    r#"compgen -C "${x}ate""#,
+    r#"fc -e "${x}ate""#,
+    "history -s x",
+    r#"export PAGER="${x}ate""#,
+    r#"declare -x PAGER="${x}ate""#,
+    "typeset -n r='a[$(trunc$@ate)]'",
+    "readonly BASH_ENV=f",
+    "local -i y=x",
+    "let 'a[$(trunc$@ate)]=1'",
+    "read 'a[$(trunc$@ate)]'",
+    "unset 'a[$(trunc$@ate)]'",
+    "wait -n -p 'a[$(trunc$@ate)]'",
+    "getopts x 'a[$(trunc$@ate)]'",
+    "printf -v 'a[$(trunc$@ate)]' 1",
+    r#"test -v "$y""#,
+    r#"[ -v "$y" ]"#,
+    "set -k",
+    "shopt -s expand_aliases",
+    r#"mapfile -C "${x}ate" -c1 z"#,
+    r#"readarray -C "${x}ate" -c1 z"#,
+];
+
+/// Built-ins that run nothing.
+const HARMLESS_BUILT_INS: &[&str] = &[
+    ":",
+    "bg",
+    "break",
+    "caller",
+    "cd ..",
+    "compopt",
+    "continue",
+    "dirs",
+    "disown",
+    "echo x",
+    "exit",
+    "false",
+    "fg",
+    "help",
+    "kill %1",
+    "logout",
+    "popd",
+    "pushd src",
+    "pwd",
+    "return",
+    "shift",
+    "suspend",
+    "times",
+    "true",
+    "type ls",
+    "ulimit -n",
+    "umask 022",
+    "unalias x",
+    "jobs",
+    "hash",
+    "hash ls",
+    "export A=1",
+    "declare z=1",
+    "typeset z=1",
+    "local z=1",
+    "readonly z=1",
+    "read -r z",
+    "unset z",
+    "wait",
+    "wait %1",
+    "getopts ab z",
+    "printf 'x\\n'",
+    "test -f a",
+    "[ -f a ]",
+    "set -e",
+    "shopt -s nullglob",
+    "mapfile z",
+    "readarray -t z",
+    "let n=1",
+    "trap 'echo x' EXIT",
+];
+
+#[test]
+fn built_ins_are_judged_behind_command_and_builtin() {
+    let rules = rules(&[], &[], &["bash(truncate*)"]);
+    let lines = |of: &[&str]| -> Vec<String> {
+        let lines = of.iter().flat_map(|line| CALLS.iter().map(move |call| format!("{call}{line}")));
+        lines.map(|line| format!("x=trunc; y='a[$(trunc$@ate)]'; {line}")).collect()
+    };
+    let wrong = |of: &[&str], expected: &str| -> Vec<String> {
+        lines(of).into_iter().filter(|line| bash(&rules, line) != expected).collect()
+    };
+    assert_eq!(wrong(RUNNING_BUILT_INS, "ask"), [] as [String; 0]);
+    assert_eq!(wrong(HARMLESS_BUILT_INS, "allow"), [] as [String; 0]);
+}
+
+#[test]
+fn every_built_in_of_bash_is_tried() {
+    let output = std::process::Command::new("bash").args(["-c", "compgen -b"]).output().expect("bash runs");
+    let names = String::from_utf8(output.stdout).expect("UTF-8");
+    let tried = |name: &&str| {
+        let mut lines = RUNNING_BUILT_INS.iter().chain(HARMLESS_BUILT_INS);
+        lines.any(|line| line.split(' ').next() == Some(name))
+    };
+    let missing: Vec<&str> = names.lines().filter(|name| !tried(name)).collect();
+    assert_eq!(missing, [] as [&str; 0]);
+    assert!(names.lines().count() > 50, "{names}");
+}
+
 #[test]
 fn a_question_contains_its_reason() {
     let rules = rules(&[], &[], &["bash(truncate*)"]);
