@@ -109,7 +109,7 @@ pub(crate) async fn after_calls(run: &Arc<Run>, conversation: &Conversation) -> 
     Ok(())
 }
 
-/// What happens at the end of a turn.
+/// Decision at the end of a turn.
 pub(crate) enum TurnEnd {
     /// The run ends with its answer.
     Complete,

@@ -192,7 +192,7 @@ async fn a_supervisor_that_says_so_reminds_the_agent_once() {
         ("Do it.", &[echo, echo, echo, "@reminded echo{\"say\":\"x\"}", "Done."]),
         (QUESTION, &["REMIND: Read the notes <tasks> first."]),
     ]);
-    let (run, inbox) = (RunId::new("m"), watched.stage.store());
+    let run = RunId::new("m");
     let open = async {
         watched.stage.play.wait_for(1).await;
         // The agent waits in its fourth turn until the reminder is there, which the fourth or the fifth request has.
