@@ -8,6 +8,9 @@ use store::{Filter, Millis, Options, RunStatus, RunSummary, Store, StoreError};
 use crate::failure::{ExitKind, OrFail};
 use crate::paths;
 
+/// Name of the journal in the data folder.
+pub(crate) const FILE_NAME: &str = "store.db";
+
 /// Opens the journal in the data folder.
 pub(crate) fn open() -> anyhow::Result<Store> {
     let path = default_path()?;
@@ -20,7 +23,7 @@ pub(crate) fn open() -> anyhow::Result<Store> {
 /// Returns the path of the journal in the data folder.
 pub(crate) fn default_path() -> anyhow::Result<std::path::PathBuf> {
     let data = paths::data_dir().or_fail_with(ExitKind::Usage, || "export HOME=/home/you".into())?;
-    Ok(data.join("store.db"))
+    Ok(data.join(FILE_NAME))
 }
 
 /// Returns a command that moves all files of a journal away. SQLite would apply the old log to a new journal.

@@ -22,7 +22,6 @@ use wire::dialect::Dialect;
 use crate::failure::{ExitKind, OrFail};
 use crate::run_cache::explain_run;
 use crate::run_tree::load_run_tree;
-use crate::terminal::counted;
 
 /// Writes the page of a recording.
 pub(crate) fn recording(source: &Source, damage: &[String], out: &mut dyn Write) -> io::Result<()> {
@@ -357,7 +356,10 @@ fn facts(read: &Read<'_>, damage: &[String]) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     let (exchanges, lanes) = (ordered.exchanges.len() as u64, ordered.lanes.lanes.len() as u64);
-    fact("holds", format!("{} in {}", counted(exchanges, "exchange"), counted(lanes, "lane")));
+    fact(
+        "holds",
+        format!("{} in {}", report::counted(exchanges, "exchange"), report::counted(lanes, "lane")),
+    );
     if let Some(SealState::Unsealed { because }) = source.recording().map(Recording::state) {
         fact("unsealed because", because.clone());
     }

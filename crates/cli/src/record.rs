@@ -14,7 +14,6 @@ use redact::Redactor;
 
 use crate::failure::{ExitKind, OrFail};
 use crate::signals::Signals;
-use crate::terminal::counted;
 use crate::{child, paths};
 
 /// Maximum time to write the rest to the disk.
@@ -268,7 +267,7 @@ pub(crate) fn warn_unsearched(parts: &[String], dir: &Path) {
         warning!("not searched for secrets: {part}");
     }
     if parts.len() > SHOWN {
-        warning!("not searched for secrets: {}", counted((parts.len() - SHOWN) as u64, "more part"));
+        warning!("not searched for secrets: {}", report::counted((parts.len() - SHOWN) as u64, "more part"));
         hint!("see `unsearched` in `{}/recording.json`", dir.display());
     }
 }
@@ -288,7 +287,7 @@ pub(crate) fn warn_suspicious(files: &[String], dir: &Path) {
     let Some(first) = files.first() else { return };
     let more = match files.len() - 1 {
         0 => "holds".to_owned(),
-        more => format!("and {} hold", counted(more as u64, "more file")),
+        more => format!("and {} hold", report::counted(more as u64, "more file")),
     };
     warning!("`{first}` {more} random text that may be a secret");
     hint!("see `suspicious` in `{}/recording.json`", dir.display());
@@ -318,7 +317,7 @@ fn seal(
         Ok(sealed) => {
             warn_unsearched(&sealed.unsearched, out);
             warn_suspicious(&sealed.suspicious, out);
-            status!("recorded {} in `{}`", counted(counts.exchanges, "exchange"), out.display());
+            status!("recorded {} in `{}`", report::counted(counts.exchanges, "exchange"), out.display());
             if counts.exchanges == 0 && code.is_some() {
                 hint!("the command sent nothing; make it read ANTHROPIC_BASE_URL or OPENAI_BASE_URL");
             }

@@ -104,8 +104,3 @@ pub(crate) fn width() -> usize {
 pub(crate) fn stderr_width() -> usize {
     terminal_size::terminal_size_of(std::io::stderr()).map_or(DEFAULT_WIDTH, |(width, _)| width.0.into())
 }
-
-/// Formats a count with its noun, as in `3 exchanges`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}

@@ -221,7 +221,7 @@ fn killed_while_tools_are_called() {
 #[test]
 fn killed_while_the_conversation_is_summed_up() {
     let long = SCRIPT.replace("usage: { input: 300, output: 20 }", "usage: { input: 900000, output: 20 }");
-    let summary = r#"      - when: { text_contains: "too long to go on with as it is" }
+    let summary = r#"      - when: { text_contains: "has become too long to continue" }
         reply: [ { text: "It was all about alpha." } ]
         usage: { input: 900000, output: 9 }
       - reply: [ { text: "All done." } ]"#;

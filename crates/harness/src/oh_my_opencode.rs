@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::adapter::{Export, HarnessAdapter, HostProgram, Install, Mode, Package, Plan, Release};
+use crate::adapter::{
+    Export, HarnessAdapter, HostProgram, Install, Mode, Package, Plan, Release, RipgrepUse,
+};
 use crate::error::HarnessError;
 use crate::launch::{HarnessFuture, Launch};
 use crate::opencode;
@@ -86,8 +88,8 @@ impl HarnessAdapter for OhMyOpenCode {
         opencode::MODES
     }
 
-    fn needs_ripgrep(&self) -> bool {
-        true
+    fn ripgrep(&self) -> RipgrepUse {
+        RipgrepUse::Required
     }
 
     fn default_model(&self) -> &'static str {

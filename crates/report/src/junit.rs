@@ -6,6 +6,8 @@ use parity::{
     LaneVerdict, Level, Surface, SurfaceVerdict, UnitCounts, Verdict, VerdictDifference, VerdictOutcome,
 };
 
+use crate::text::counted;
+
 /// Differences of one case that are listed.
 const MAX_LISTED: usize = 100;
 /// Bytes of a value that are written.
@@ -76,7 +78,9 @@ fn surface_case(verdict: &Verdict, lane: &LaneVerdict, it: &SurfaceVerdict) -> T
     let result = match missing {
         Some(why) if is_lane_failed => CaseResult::Failed(why.to_owned(), listed(&found)),
         Some(why) => CaseResult::Skipped(why.to_owned()),
-        None if !found.is_empty() => CaseResult::Failed(counted(found.len()), listed(&found)),
+        None if !found.is_empty() => {
+            CaseResult::Failed(counted(found.len() as u64, "difference"), listed(&found))
+        }
         None if it.counts.compared == 0 => CaseResult::Skipped(nothing_compared(it.counts)),
         None if holds => CaseResult::Passed,
         None if it.level.is_none() => {
@@ -118,7 +122,7 @@ fn other_cases(verdict: &Verdict) -> Vec<TestCase> {
     let case = |(surface, lane, found): (Surface, &str, Vec<&VerdictDifference>)| TestCase {
         class: format!("lane.{lane}"),
         name: surface.name().to_owned(),
-        result: CaseResult::Failed(counted(found.len()), listed(&found)),
+        result: CaseResult::Failed(counted(found.len() as u64, "difference"), listed(&found)),
     };
     groups.into_iter().map(case).collect()
 }
@@ -140,10 +144,6 @@ fn fail_outcome(verdict: &Verdict, cases: &mut [TestCase]) {
         let why = crate::verdict::failed_words(verdict.level, verdict.required);
         cases[0].result = CaseResult::Failed(why, verdict.summary.join("\n"));
     }
-}
-
-fn counted(count: usize) -> String {
-    if count == 1 { "1 difference".to_owned() } else { format!("{count} differences") }
 }
 
 fn listed(found: &[&VerdictDifference]) -> String {

@@ -40,7 +40,7 @@ pub use runs::{
 pub use show::{FolderInfo, show_json, show_text};
 pub use style::Tone;
 pub use terminal::terminal_text;
-pub use text::{columns, duration, fit, harmless_json, plain, readable, tokens, visible};
+pub use text::{columns, counted, duration, fit, harmless_json, plain, readable, tokens, visible};
 pub use tree::tree;
 pub use verdict::{verdict_line, verdict_text};
 

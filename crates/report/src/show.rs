@@ -8,7 +8,7 @@ use recording::{Recording, SealState};
 use serde_json::{Value, json};
 
 use crate::style::Tone;
-use crate::text::plain;
+use crate::text::{counted, plain};
 use crate::tree::tree;
 
 /// Information about a folder in addition to its exchanges.
@@ -28,8 +28,8 @@ pub fn show_text(ordered: &OrderedExchanges, about: &FolderInfo<'_>, width: usiz
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes everything");
     let counts = format!(
         "{}, {}",
-        counted(ordered.exchanges.len(), "exchange"),
-        counted(ordered.lanes.lanes.len(), "lane")
+        counted(ordered.exchanges.len() as u64, "exchange"),
+        counted(ordered.lanes.lanes.len() as u64, "lane")
     );
     match about.recording.map(Recording::state) {
         Some(SealState::Sealed) => line(format!("{}, {counts}", Tone::Good.paint("sealed"))),
@@ -63,13 +63,6 @@ pub fn show_text(ordered: &OrderedExchanges, about: &FolderInfo<'_>, width: usiz
         line(format!("{}: {}", Tone::Bad.paint("damaged"), plain(file)));
     }
     text
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        n => format!("{n} {noun}s"),
-    }
 }
 
 /// Renders the same as JSON.

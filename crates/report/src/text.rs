@@ -179,6 +179,11 @@ fn byte(text: &str, at: usize) -> usize {
     byte
 }
 
+/// Formats a count with its noun, as in `3 exchanges`.
+pub fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// Formats a duration, as in `1.2 s`.
 pub fn duration(us: u64) -> String {
     match us {

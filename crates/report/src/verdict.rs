@@ -11,7 +11,7 @@ use parity::{
 use crate::diff::{Piece, pieces};
 use crate::style::Tone;
 use crate::table::{Column, DropRule, Table};
-use crate::text::{columns, fit, plain, shown_value, wrap};
+use crate::text::{columns, counted, fit, plain, shown_value, wrap};
 
 /// Values longer than this are shown as a word diff.
 const LONG: usize = 60;
@@ -189,6 +189,9 @@ impl VerdictWriter {
             of.any(|it| it.surface == *surface && it.level.is_some())
         };
         let surfaces: Vec<Surface> = Surface::ALL.into_iter().filter(has_level).collect();
+        if surfaces.is_empty() {
+            return;
+        }
         let mut columns = vec![Column::text("lane", 0)];
         columns.extend(surfaces.iter().map(|surface| Column::text(surface.name(), 0)));
         let row = |lane: &&LaneVerdict| {
@@ -366,10 +369,6 @@ fn spaced(text: &str) -> String {
     let escaped = plain(text);
     let end = space(!escaped.is_empty() && text.ends_with(char::is_whitespace));
     format!("{}{escaped}{end}", space(text.starts_with(char::is_whitespace)))
-}
-
-fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 fn level_cell(level: Option<Level>) -> String {

@@ -34,7 +34,7 @@ const LINEAR: f64 = 1.5;
 /// A tool that only the parent has.
 const PARENTS_TOOL: &[u8] = b"\"name\":\"job_cancel\"";
 /// Text of a request for a summary.
-const TOO_LONG: &[u8] = b"too long to go on with as it is";
+const TOO_LONG: &[u8] = b"has become too long to continue";
 
 /// Size of the measurement.
 #[derive(Args)]

@@ -78,7 +78,7 @@ async fn tokens_that_the_provider_does_not_report_count_for_the_budget() {
             reply: a=count{}
             results: a gives 1
             reply: b=count{}
-            = budget: nothing (4004 tokens of 5000 tokens are spent, and the next request could cost 2094 tokens; the provider did not report all usage, so the reserved amount counts)
+            = budget: nothing (3998 tokens of 5000 tokens are spent, and the next request could cost 2091 tokens; the provider did not report all usage, so the reserved amount counts)
         "#]],
     )
     .await;
@@ -93,7 +93,7 @@ async fn a_budget_that_is_too_small_for_anything_asks_nothing() {
         "> work\n>> | budget=1000000\n< done",
         expect![[r#"
             prompt: work
-            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004978)
+            = budget: nothing ($0.000000 of $0.000001 are spent, and the next request could cost $0.004970)
             reply: done
             = completed: done
         "#]],

@@ -19,7 +19,6 @@ use crate::paths;
 use crate::progress::Progress;
 use crate::record::{warn_suspicious, warn_unsearched};
 use crate::signals::Signals;
-use crate::terminal::counted;
 
 /// Run a harness through a scenario and record it
 ///
@@ -164,9 +163,11 @@ pub(crate) fn capture(
     })
 }
 
-/// Shows a step on a terminal. A pipe gets a line only for installations, which can take minutes.
+/// Shows a step on a terminal. A pipe gets a line only for installations, which can take minutes, and for failed ones.
 fn show_step(progress: &Progress, step: &str) {
-    if step.starts_with("installing ") && !std::io::stderr().is_terminal() {
+    if ["installing ", "continues without "].iter().any(|begin| step.starts_with(begin))
+        && !std::io::stderr().is_terminal()
+    {
         status!("{}", report::plain(step));
     }
     progress.set_step(step);
@@ -293,7 +294,7 @@ pub(crate) fn print_result(captured: &CaptureOutcome) -> ExitCode {
         None => "recorded",
         Some(_) => "kept, unsealed,",
     };
-    status!("{result} {} in `{dir}`", counted(captured.counts.exchanges, "exchange"));
+    status!("{result} {} in `{dir}`", report::counted(captured.counts.exchanges, "exchange"));
     if let Some(spent) = captured.spent_usd {
         status!("cost: about ${spent:.4} (prices of {})", harness::PRICES_OF);
     }

@@ -57,7 +57,7 @@ fn journal_finding() -> DoctorFinding {
         why: "stores the runs of our own agents".to_owned(),
         fix: None,
     };
-    let store = paths::data_dir().map(|data| data.join("store.db")).unwrap_or_default();
+    let store = paths::data_dir().map(|data| data.join(crate::journal::FILE_NAME)).unwrap_or_default();
     if !store.exists() {
         finding.found = Some("none yet; the first run creates it".to_owned());
         return finding;

@@ -1,7 +1,7 @@
 //! `offshoot export`: writes a recording in a format of other tools.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use recording::normalize;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Format to write
     #[arg(long, value_enum)]
     format: ExportFormat,
-    /// File to write; standard output if omitted
+    /// File to write; standard output if omitted or `-`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ enum ExportFormat {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let source = open(&args.recording)?;
     let damage = damage(&source)?;
-    match &args.out {
+    match args.out.as_deref().filter(|path| *path != Path::new("-")) {
         None => output::print(|out| export(&source, &damage, args.format, out))?,
         Some(path) => {
             output::check_target(path, &[source.dir()])?;

@@ -16,7 +16,6 @@ use super::capture::explain;
 use crate::failure::{ExitKind, OrFail};
 use crate::paths;
 use crate::progress::Progress;
-use crate::terminal::counted;
 use crate::terminal::print_text;
 
 /// Maximum number of redaction passes. A pass is repeated if it found a new secret.
@@ -130,8 +129,8 @@ fn text(imported: &ImportedSession, path: &Path) -> String {
     let (lanes, side, turns) = counts(imported);
     let side = match side {
         0 => String::new(),
-        side => format!(" and {}", counted(side as u64, "side lane")),
+        side => format!(" and {}", report::counted(side as u64, "side lane")),
     };
-    let (turns, lanes) = (counted(turns as u64, "turn"), counted(lanes as u64, "lane"));
+    let (turns, lanes) = (report::counted(turns as u64, "turn"), report::counted(lanes as u64, "lane"));
     format!("{skipped}{turns} in {lanes}{side}: `{}`\n", path.display())
 }

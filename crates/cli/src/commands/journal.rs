@@ -1,6 +1,7 @@
 //! `offshoot journal`: maintenance of the journal of our own runs.
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::anyhow;
@@ -49,6 +50,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(anyhow!("no journal `{}`", path.display()))
             .or_fail_with(ExitKind::Usage, || "offshoot journal check --journal FILE".to_owned());
     }
+    if args.journal.is_some() && !is_journal(&path, &log) {
+        return Err(anyhow!("`{}` is not a journal", path.display()))
+            .or_fail_with(ExitKind::Usage, || "offshoot journal check --journal DIR/store.db".to_owned());
+    }
     let store = Store::open(&path, Options::default()).map_err(|error| explain(error, &path))?;
     let health = store.check().map_err(|error| explain(error, &path))?;
     if health.problems.is_empty() {
@@ -60,8 +65,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Err(classify(ExitKind::Outside, Some(journal::move_away(&path)), error))
 }
 
+/// Returns whether a file may be a journal, even a damaged one: by its first bytes, by a log beside it, or by its name.
+/// Any other file that a user names by mistake must not be moved away.
+fn is_journal(path: &Path, log: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let begins = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
+    (begins && magic == *MAGIC) || log.is_file() || (path.is_file() && path.ends_with(journal::FILE_NAME))
+}
+
+/// First bytes of each SQLite database.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
 /// Adds the exit code, and the command that moves a damaged journal away.
-fn explain(error: StoreError, path: &std::path::Path) -> anyhow::Error {
+fn explain(error: StoreError, path: &Path) -> anyhow::Error {
     let hint = match error {
         StoreError::Emptied { .. } | StoreError::LogDamaged { .. } => Some(journal::move_away(path)),
         _ => journal::hint(&error, path),

@@ -11,7 +11,6 @@ use super::Format;
 use crate::failure::{ExitKind, OrFail};
 use crate::progress::Progress;
 use crate::recordings::open;
-use crate::terminal::counted;
 use crate::terminal::print_text;
 
 /// Order the exchanges of a recording into lanes and turns
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             });
             let problems: String = problems.collect();
             let [turns, exchanges, lanes] = [(turns, "turn"), (exchanges, "exchange"), (lanes, "lane")]
-                .map(|(n, one)| counted(n as u64, one));
+                .map(|(n, one)| report::counted(n as u64, one));
             format!("{problems}{turns} of {exchanges} in {lanes}: `{}`\n", folder.display())
         }
         Format::Json => {

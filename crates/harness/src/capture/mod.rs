@@ -19,7 +19,7 @@ use recording::{
     Recorder, RecordingOptions, SealError, iso,
 };
 
-use crate::adapter::{HarnessAdapter, Plan};
+use crate::adapter::{HarnessAdapter, Plan, RipgrepUse};
 use crate::bypass::BypassMonitor;
 use crate::error::HarnessError;
 use crate::install::Progress;
@@ -202,14 +202,20 @@ async fn prepare_workspace(
     tell: Progress<'_>,
 ) -> Result<(), HarnessError> {
     sandbox.fill(&planned.files)?;
-    if !planned.harness.uses_ripgrep() {
-        return Ok(());
-    }
-    match crate::install::install_ripgrep(&planned.folders.cache, tell).await {
-        Ok(ripgrep) => sandbox.sort_ripgrep(&ripgrep),
-        Err(error) if planned.harness.needs_ripgrep() => Err(error),
-        Err(_) => Ok(()),
-    }
+    let cache = &planned.folders.cache;
+    let ripgrep = match planned.harness.ripgrep() {
+        RipgrepUse::Never => None,
+        RipgrepUse::IfPresent => crate::install::find_ripgrep(cache),
+        RipgrepUse::Required => Some(crate::install::install_ripgrep(cache, tell).await?),
+        RipgrepUse::Installed => match crate::install::install_ripgrep(cache, tell).await {
+            Ok(ripgrep) => Some(ripgrep),
+            Err(error) => {
+                tell(&format!("continues without ripgrep: {error}"));
+                None
+            }
+        },
+    };
+    ripgrep.map_or(Ok(()), |ripgrep| sandbox.sort_ripgrep(&ripgrep))
 }
 
 /// Opens the proxy and the monitor, in the sealed network or on the machine's.

@@ -157,14 +157,19 @@ pub(super) struct PreparedCapture {
     pub(super) sealed: bool,
     pub(super) timeout: Duration,
     pub(super) budget: Option<f64>,
+    pub(super) session_header: Option<String>,
     release: Release,
     scenario: Scenario,
     task: Task,
     installation: Installation,
     out: Option<PathBuf>,
+    input: HarnessInput,
+}
+
+/// Arguments, variables and clock for the harness, and the environment that its secrets come from.
+struct HarnessInput {
     env: BTreeMap<String, String>,
     arguments: Vec<String>,
-    pub(super) session_header: Option<String>,
     clock: Option<Clock>,
     user_env: BTreeMap<String, String>,
 }
@@ -218,18 +223,20 @@ impl PreparedCapture {
             sealed: asked.sealed,
             timeout,
             budget: asked.replies.max_budget_usd,
+            session_header: asked.session_header,
             release,
             task: Task { prompt, model, mode },
             installation,
-            env,
+            input: HarnessInput {
+                env,
+                arguments: asked.arguments,
+                clock: asked.clock,
+                user_env: asked.user_env,
+            },
             scenario: asked.scenario,
             harness: asked.harness,
             folders: asked.folders,
             out: asked.out,
-            arguments: asked.arguments,
-            session_header: asked.session_header,
-            clock: asked.clock,
-            user_env: asked.user_env,
         })
     }
 
@@ -246,9 +253,9 @@ impl PreparedCapture {
             endpoints,
             live: self.model_source.is_live(),
             session_id: session_id(&self.scenario.name),
-            clock: self.clock.clone().unwrap_or_else(now),
-            env: self.env.clone(),
-            arguments: self.arguments.clone(),
+            clock: self.input.clock.clone().unwrap_or_else(now),
+            env: self.input.env.clone(),
+            arguments: self.input.arguments.clone(),
         }
     }
 
@@ -281,7 +288,7 @@ impl PreparedCapture {
     pub(super) fn redactor(&self, plan: &Plan, launch: &Launch) -> Result<Redactor, HarnessError> {
         let key = recording::load_or_create_key(&self.folders.data).map_err(HarnessError::Key)?;
         let mut redactor = Redactor::new(key);
-        let envs = [&self.user_env, &launch.env, &plan.env];
+        let envs = [&self.input.user_env, &launch.env, &plan.env];
         redactor.learn_env(envs.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
         Ok(redactor)
     }
@@ -289,14 +296,19 @@ impl PreparedCapture {
     /// Returns `scenario.json`: the scenario as it runs.
     pub(super) fn as_run(&self, plan: &Plan) -> String {
         #[derive(Serialize)]
+        struct RecordedTask<'a> {
+            mode: Option<&'a str>,
+            prompt: &'a str,
+            model: &'a str,
+        }
+        #[derive(Serialize)]
         struct RecordedScenario<'a> {
             format: u32,
             name: &'a str,
             intent: &'a str,
             harness: &'a str,
-            mode: Option<&'a str>,
-            prompt: &'a str,
-            model: &'a str,
+            #[serde(flatten)]
+            task: RecordedTask<'a>,
             session_id: &'a str,
             timeout_s: u64,
             read_only: bool,
@@ -324,18 +336,20 @@ impl PreparedCapture {
             name: &self.scenario.name,
             intent: self.scenario.intent(),
             harness: name,
-            mode: self.task.mode.as_deref(),
-            prompt: &self.task.prompt,
-            model: &self.task.model,
+            task: RecordedTask {
+                mode: self.task.mode.as_deref(),
+                prompt: &self.task.prompt,
+                model: &self.task.model,
+            },
             session_id: &plan.session_id,
             timeout_s: self.timeout.as_secs(),
             read_only: text.read_only,
             expects: &text.expects,
             stand_in: text.stand_in.iter().filter(|stand_in| stands_in(stand_in)).collect(),
-            env: self.env.keys().map(String::as_str).collect(),
+            env: self.input.env.keys().map(String::as_str).collect(),
             script,
             fixture: self.files.iter().map(|(name, _)| name.as_str()).collect(),
-            arguments: &self.arguments,
+            arguments: &self.input.arguments,
         };
         let mut json = serde_json::to_string_pretty(&as_run).expect("it has only string keys");
         json.push('\n');

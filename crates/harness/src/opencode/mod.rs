@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::adapter::{Export, HarnessAdapter, Install, Mode, Package, Plan, Release};
+use crate::adapter::{Export, HarnessAdapter, Install, Mode, Package, Plan, Release, RipgrepUse};
 use crate::error::HarnessError;
 use crate::launch::{HarnessFuture, Launch};
 use crate::sandbox::Sandbox;
@@ -65,8 +65,8 @@ impl HarnessAdapter for OpenCode {
         MODES
     }
 
-    fn needs_ripgrep(&self) -> bool {
-        true
+    fn ripgrep(&self) -> RipgrepUse {
+        RipgrepUse::Required
     }
 
     fn default_model(&self) -> &'static str {

@@ -31,7 +31,7 @@ pub fn cost_text(runs: &[RunSummary], prices_of: &str, width: usize) -> String {
     rows.extend(models.iter().map(|(model, totals)| row(fitted(model), totals)));
     let sums = [true, false].map(|paid| together(&models, paid));
     let unpaid = models.iter().filter(|((_, substitute), _)| substitute.is_some()).count();
-    let names = if unpaid > 0 { ["paid", "not paid"] } else { ["together", ""] };
+    let names = if unpaid > 0 { ["total, paid", "total, not paid"] } else { ["total", ""] };
     for ((name, sum), several) in names.iter().zip(&sums).zip([models.len() - unpaid > 1, unpaid > 1]) {
         rows.extend(several.then(|| row((*name).to_owned(), sum)));
     }
@@ -174,7 +174,7 @@ mod tests {
             claude-sonnet-5-5           4      2.0k   0       0        40      $0.0015
             claude-sonnet-5-5 (replay)  2      1.0k   0       0        20      $0.0007
             claude-sonnet-5-5 (script)  2      1.0k   0       0        20      $0.0009
-            not paid                    4      2.0k   0       0        40      $0.0016
+            total, not paid             4      2.0k   0       0        40      $0.0016
             not paid: a script or a recording answered
             list prices of 2026-11
         "#]]
@@ -225,7 +225,7 @@ mod tests {
             claude-sonnet-5-5          2.0k  0      40     $0.0015
             claude-sonnet-5-5 (replay) 1.0k  0      20     $0.0007
             claude-sonnet-5-5 (script) 1.0k  0      20     $0.0009
-            not paid                   2.0k  0      40     $0.0016
+            total, not paid            2.0k  0      40     $0.0016
             not paid: a script or a recording answered
             list prices of 2026-11
         "#]]
@@ -235,7 +235,7 @@ mod tests {
             claude-sonnet-5-5          2.0k  $0.0015
             claude-sonnet-5-5 (replay) 1.0k  $0.0007
             claude-sonnet-5-5 (script) 1.0k  $0.0009
-            not paid                   2.0k  $0.0016
+            total, not paid            2.0k  $0.0016
             not paid: a script or a recording
             answered
             list prices of 2026-11

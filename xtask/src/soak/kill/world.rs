@@ -58,7 +58,7 @@ lanes:
 /// Returns the script with a conversation that is compacted before its end.
 pub(super) fn long_script() -> String {
     let long = SCRIPT.replace("usage: { input: 300, output: 20 }", "usage: { input: 900000, output: 20 }");
-    let summary = r#"      - when: { text_contains: "too long to go on with as it is" }
+    let summary = r#"      - when: { text_contains: "has become too long to continue" }
         reply: [ { text: "It was all about alpha." } ]
         usage: { input: 900000, output: 9 }
       - reply: [ { text: "All done." } ]"#;

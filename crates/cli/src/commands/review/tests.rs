@@ -144,7 +144,7 @@ fn a_mask_needs_a_reason() {
     let shelf = Shelf::new();
     let (said, left) = shelf.typed(2, "m\n\nm\nthe clock\n");
     assert_eq!(left, 1, "it is compared anew");
-    assert!(said.contains("a mask needs a reason") && said.contains("added 1 masks to"), "{said}");
+    assert!(said.contains("a mask needs a reason") && said.contains("added 1 mask to"), "{said}");
     let rules = std::fs::read_to_string(shelf.folder().rules_file()).expect("written");
     assert_eq!(rules, "format = 1\n\n[[mask]]\npointer = \"/system/1\"\nreason = \"the clock\"\n");
 }
@@ -153,6 +153,7 @@ fn a_mask_needs_a_reason() {
 fn a_matching_run_is_offered_once() {
     let shelf = Shelf::new();
     let (said, _) = shelf.typed(0, "m\na\n");
+    assert!(said.contains("`m` is no choice; type the letter in brackets"), "{said}");
     assert!(said.contains("  same structure (E2; required E3); golden `1`"), "{said}");
     assert!(!said.contains("(m)ask"), "{said}");
     assert_eq!(shelf.golden(), "3");

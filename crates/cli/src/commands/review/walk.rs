@@ -76,7 +76,8 @@ impl Walk<'_> {
         if masked > 0 {
             let rules = folder.rules_file();
             self.print(&format!(
-                "added {masked} masks to `{}`; the next review applies them\n",
+                "added {} to `{}`; the next review applies masks\n",
+                report::counted(masked as u64, "mask"),
                 rules.display()
             ))?;
         }
@@ -123,7 +124,10 @@ impl Walk<'_> {
                 "s" | "skip" => return Ok(Key::Skip),
                 "m" | "mask" if can_mask => return Ok(Key::Mask),
                 "q" | "quit" => return Ok(Key::Quit),
-                _ => {}
+                other => {
+                    let other = report::plain(other);
+                    self.print(&format!("`{other}` is no choice; type the letter in brackets\n"))?;
+                }
             }
         }
     }

@@ -301,7 +301,7 @@ impl SubAgentRow {
         let why = error.map(|error| format!(": {}", report::plain(error))).unwrap_or_default();
         let denied = match self.denied {
             0 => String::new(),
-            calls => format!(", {} denied", crate::terminal::counted(calls, "call")),
+            calls => format!(", {} denied", report::counted(calls, "call")),
         };
         let format_end = |id: &str, subject: &str, words: &str, used: &Usage| {
             let subject = if subject.is_empty() { String::new() } else { format!("“{subject}” ") };

@@ -324,8 +324,9 @@ fn root_note(event: &EventKind) -> Option<String> {
             format!("{what}: {}; continuing without", short(error))
         }
         // With 0 jobs, the wait is over already.
-        EventKind::Waiting { jobs: 1 } => "· waiting for 1 job".to_owned(),
-        EventKind::Waiting { jobs } if *jobs > 0 => format!("· waiting for {jobs} jobs"),
+        EventKind::Waiting { jobs } if *jobs > 0 => {
+            format!("· waiting for {}", report::counted(*jobs as u64, "job"))
+        }
         EventKind::ForkEnded(fork) => {
             let rate = fork.hit_rate.map(|rate| format!("; {:.1} % of its input was cached", rate * 100.0));
             let differs = match fork.differs.as_slice() {

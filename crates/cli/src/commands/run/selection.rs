@@ -10,7 +10,6 @@ use super::options::StartMode;
 use crate::commands::agents::not_accepted;
 use crate::definitions::FolderDefinitions;
 use crate::failure::{ExitKind, OrFail, classify};
-use crate::terminal::counted;
 
 /// Name of the default agent.
 const MAIN: &str = "main";
@@ -61,7 +60,7 @@ impl AgentSelection {
         };
         let unaccepted = definitions.unaccepted();
         if unaccepted > 0 {
-            let files = counted(unaccepted as u64, "file");
+            let files = report::counted(unaccepted as u64, "file");
             status!("{files} for agents not accepted; to list them: `offshoot agents check`");
         }
         Ok(Self {
