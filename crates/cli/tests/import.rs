@@ -215,7 +215,9 @@ fn claude_code_agrees(version: &str, background: bool) {
     let wire = on_the_wire(&recording);
     assert_eq!(parity::find_disagreements(&told.envelope, &wire), [], "{said:?}");
     let agents = told.envelope.agents();
-    let lanes: Vec<_> = agents.iter().map(|lane| (lane.id.as_str(), lane.turns.len() >= 2)).collect();
+    let mut lanes: Vec<_> = agents.iter().map(|lane| (lane.id.as_str(), lane.turns.len() >= 2)).collect();
+    // Agents are listed as they began, and of two in the background either may be first.
+    lanes.sort();
     assert_eq!(lanes, [("main", true), ("sub-1", true), ("sub-2", true)]);
     for lane in &agents[1..] {
         assert_eq!(lane.parent.as_deref(), Some("main"));

@@ -21,6 +21,8 @@ const CHAT: &str = "compatible/scripted";
 const MAIN: &[&str] = &["main"];
 const MAIN_AND_ONE: &[&str] = &["main", "repo-scanner"];
 const ALL: &[&str] = &["grep-summarizer", "main", "repo-scanner"];
+/// The agents of oh-my-opencode, of which one starts another one.
+const ALL_AND_ONE: &[&str] = &["explore of repo-scanner", "grep-summarizer", "main", "repo-scanner"];
 
 /// Captures a scenario; the check must hold, every lane be true, and exports be there for each session.
 fn capture(harness: (&str, &str), model: &str, scenario: &str, agents: &[&str]) -> (TestEnv, PathBuf) {
@@ -95,7 +97,7 @@ fn twenty_reads_new_anthropic() {
 
 #[test]
 fn plugin_parallel_tasks_old_anthropic() {
-    capture(PLUGIN_OLD, ANTHROPIC, "parallel-subagents", ALL);
+    capture(PLUGIN_OLD, ANTHROPIC, "parallel-subagents", ALL_AND_ONE);
 }
 
 #[test]

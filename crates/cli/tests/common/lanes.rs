@@ -1,6 +1,6 @@
 //! Checks lanes against the script: the replies of each lane carry the mark of one agent.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,12 @@ use wire::dialect::Dialect;
 
 use super::TestEnv;
 
-/// Every exchange is in one lane, each lane's replies carry one mark, and each agent has one lane.
+/// Every exchange is in one lane, each lane's replies carry one mark, and each agent has one lane. An agent that
+/// another sub-agent started is named `agent of starter`.
 pub(crate) fn lanes_are_true(env: &TestEnv, folder: &str, agents: &[&str]) {
     let shown = env.show(folder);
     let lanes = shown["lanes"].as_array().unwrap();
-    let mut found = Vec::new();
+    let mut found = BTreeMap::new();
     let mut exchanges = Vec::new();
     for lane in lanes {
         let ids: Vec<&str> =
@@ -30,14 +31,19 @@ pub(crate) fn lanes_are_true(env: &TestEnv, folder: &str, agents: &[&str]) {
             // The only reply of an agent that was cancelled never came; then its call says who it is.
             let called = || lane["agent_type"].as_str().unwrap().to_owned();
             let agent = marks.into_iter().next().unwrap_or_else(called);
-            let parent = if agent == "main" { Value::Null } else { "main".into() };
-            assert_eq!(lane["parent"], parent, "{agent}");
-            found.push(agent);
+            assert_eq!(lane["parent"].is_null(), agent == "main", "{agent}");
+            found.insert(lane["id"].as_str().unwrap(), (agent, lane["parent"].as_str()));
         }
         exchanges.extend(ids);
     }
-    found.sort();
-    assert_eq!(found, agents, "{folder}");
+    let named = |(agent, parent): &(String, Option<&str>)| match parent.map(|parent| found[parent].0.as_str())
+    {
+        None | Some("main") => agent.clone(),
+        Some(starter) => format!("{agent} of {starter}"),
+    };
+    let mut named: Vec<String> = found.values().map(named).collect();
+    named.sort();
+    assert_eq!(named, agents, "{folder}");
     let dumped = dumps(&env.path(folder)).into_iter().filter(|name| name.ends_with("_request.json")).count();
     assert_eq!(exchanges.iter().collect::<BTreeSet<_>>().len(), dumped, "an exchange is lost");
     assert_eq!(exchanges.len(), dumped, "an exchange is in two lanes");
