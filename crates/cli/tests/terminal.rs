@@ -105,7 +105,8 @@ fn the_workflow_of_the_guide_passes_equal_and_fails_different_runs() {
     };
     let recording = offshoot(&["capture", "offshoot", "--scenario", "first"]);
     offshoot(&["accept", &recording]);
-    let (golden, _) = recording.split_once("/runs/").unwrap();
+    let (scenario, _) = recording.rsplit_once('/').unwrap();
+    let golden = &scenario.replacen("recordings/", "goldens/", 1);
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_offshoot")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let bash = |script: &str| {
