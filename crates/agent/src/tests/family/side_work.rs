@@ -248,12 +248,17 @@ async fn a_fork_that_was_killed_is_continued_and_not_repeated() {
     ];
     let watched = Watched::new(&lines);
     let plan = SideWork { turn_summary: true, session_memory: true, ..SideWork::default() };
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
     let (_, worker) = watched.go(plan.clone(), "Do it.").await;
     watched.stage.play.wait_for(1).await;
     while watched.forks().len() < 2 {
         tokio::task::yield_now().await;
     }
-    drop(worker); // its process is gone
+    drop(worker); // its process is gone, as soon as the runtime has dropped its tasks
+    while tasks() > before {
+        tokio::task::yield_now().await;
+    }
     watched.stage.play.open("later");
     let ended = watched.run(plan, "And more.").await;
     assert_eq!(ended.final_text.as_deref(), Some("More."));
